@@ -1,0 +1,37 @@
+# LibTorch as the wheel ships it. Its own TorchConfig.cmake insists on a CUDA toolkit, so the two
+# libraries we link (torch_cpu, c10) are imported here.
+#
+# -DTERN_LIBTORCH=DIR names the folder with include/ and lib/; otherwise scripts/find-libtorch looks.
+# Sets LibTorch_VERSION and LibTorch_LIB_DIR.
+if(NOT EXISTS "${TERN_LIBTORCH}/lib/libtorch_cpu.so")
+  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/find-libtorch
+    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  # FORCE: a folder remembered from an earlier configure may have gone.
+  set(TERN_LIBTORCH "${found}" CACHE PATH "LibTorch 2.11.0: the folder with include/ and lib/." FORCE)
+endif()
+
+if(EXISTS "${TERN_LIBTORCH}/version.py")
+  file(STRINGS ${TERN_LIBTORCH}/version.py version_line REGEX "^__version__ = ")
+  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${version_line}")
+endif()
+if(EXISTS "${TERN_LIBTORCH}/lib/libtorch_cpu.so")
+  set(LibTorch_LIB_DIR ${TERN_LIBTORCH}/lib)
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibTorch
+  REQUIRED_VARS LibTorch_LIB_DIR VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "Run scripts/fetch-libtorch, or set TERN_LIBTORCH to a LibTorch 2.11.0.")
+
+if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
+  add_library(LibTorch::torch INTERFACE IMPORTED)
+  # -idirafter: the wheel's include folder also carries its own fmt and protobuf, which must not
+  # shadow Debian's.
+  target_compile_options(LibTorch::torch INTERFACE
+    "SHELL:-idirafter ${TERN_LIBTORCH}/include"
+    "SHELL:-idirafter ${TERN_LIBTORCH}/include/torch/csrc/api/include")
+  target_link_libraries(LibTorch::torch INTERFACE
+    ${LibTorch_LIB_DIR}/libtorch_cpu.so ${LibTorch_LIB_DIR}/libc10.so)
+  # libtorch_cpu's own dependencies (CUDA runtime, CUPTI) are found by its RPATH when it loads.
+  target_link_options(LibTorch::torch INTERFACE -Wl,--unresolved-symbols=ignore-in-shared-libs)
+endif()
