@@ -1,0 +1,110 @@
+#include "storage/holder.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+namespace tern {
+namespace {
+
+struct ProcessStat {
+  char state = '?';
+  int64_t start = 0;
+};
+
+// The one line of /proc/PID/stat: "4711 (a name) S 1 ...", state third, start time 22nd. The name
+// may hold anything, also blanks and brackets, so fields are counted from the last bracket.
+std::optional<ProcessStat> read_stat(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const size_t bracket = line.rfind(')');
+  if (bracket == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(bracket + 1));
+  ProcessStat stat;
+  fields >> stat.state;
+  std::string skipped;
+  for (int field = 4; field < 22; ++field) fields >> skipped;
+  fields >> stat.start;
+  if (!fields) return std::nullopt;
+  return stat;
+}
+
+std::string read_first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string read_link(const char* path) {
+  std::array<char, 256> target;
+  const ssize_t length = readlink(path, target.data(), target.size());
+  return length <= 0 ? std::string() : std::string(target.data(), static_cast<size_t>(length));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+}  // namespace
+
+std::string Holder::to_string() const {
+  return fmt::format("pid {} on machine {}", pid, host.empty() ? "unknown" : host);
+}
+
+Result<Holder> this_process() {
+  std::array<unsigned char, 16> random;
+  // Up to 256 bytes come whole or not at all (getrandom(2)).
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+    return fail(Code::internal,
+                fmt::format("no random bytes for this process's token: {}; check that the kernel "
+                            "and its sandbox allow getrandom",
+                            std::generic_category().message(errno)));
+  }
+  Holder me;
+  for (unsigned char byte : random) me.token += fmt::format("{:02x}", byte);
+  me.host = host_name();
+  me.boot_id = read_first_line("/proc/sys/kernel/random/boot_id");
+  me.pid_namespace = read_link("/proc/self/ns/pid");
+  me.pid = getpid();
+  // By /proc/self, which also answers where /proc shows other pids than getpid().
+  if (const std::optional<ProcessStat> stat = read_stat("/proc/self/stat")) {
+    me.pid_start = stat->start;
+  } else {
+    me.boot_id.clear();  // without a start time a reused pid would look like us
+  }
+  return me;
+}
+
+Liveness liveness(const Holder& holder, const Holder& me) {
+  if (!holder.token.empty() && holder.token == me.token) return Liveness::alive;
+  // Host names are no proof: clouds and containers reuse them.
+  if (holder.boot_id.empty() || holder.boot_id != me.boot_id) return Liveness::unknown;
+  if (holder.pid_namespace.empty() || holder.pid_namespace != me.pid_namespace) {
+    return Liveness::unknown;
+  }
+  if (holder.pid <= 0) return Liveness::unknown;
+  const std::optional<ProcessStat> stat = read_stat(fmt::format("/proc/{}/stat", holder.pid));
+  if (stat) {
+    const bool gone = stat->state == 'Z' || stat->state == 'X' || stat->state == 'x';
+    return gone || stat->start != holder.pid_start ? Liveness::dead : Liveness::alive;
+  }
+  // A /proc mounted with hidepid does not show other users' processes; signal 0 tells them from
+  // dead ones.
+  if (kill(static_cast<pid_t>(holder.pid), 0) != 0 && errno == ESRCH) return Liveness::dead;
+  return Liveness::unknown;
+}
+
+}  // namespace tern

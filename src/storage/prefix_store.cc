@@ -1,0 +1,63 @@
+#include "storage/prefix_store.h"
+
+#include <utility>
+
+namespace tern {
+namespace {
+
+std::string with_slash(std::string prefix) {
+  if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
+  return prefix;
+}
+
+}  // namespace
+
+PrefixStore::PrefixStore(ObjectStore& inner, std::string prefix)
+    : inner_(inner), prefix_(with_slash(std::move(prefix))) {}
+
+// Each verb checks the name before it is joined: "../other" must not leave the prefix, and the
+// empty name must not become the prefix itself.
+
+Result<Bytes> PrefixStore::get(const std::string& name) {
+  RETURN_IF_ERROR(check_object_name(name));
+  return inner_.get(prefix_ + name);
+}
+
+Result<Bytes> PrefixStore::get_range(const std::string& name, int64_t offset, int64_t length) {
+  RETURN_IF_ERROR(check_object_name(name));
+  return inner_.get_range(prefix_ + name, offset, length);
+}
+
+Status PrefixStore::put(const std::string& name, BytesView bytes) {
+  RETURN_IF_ERROR(check_object_name(name));
+  return inner_.put(prefix_ + name, bytes);
+}
+
+Status PrefixStore::create(const std::string& name, BytesView bytes) {
+  RETURN_IF_ERROR(check_object_name(name));
+  return inner_.create(prefix_ + name, bytes);
+}
+
+Result<ObjectInfo> PrefixStore::stat(const std::string& name) {
+  RETURN_IF_ERROR(check_object_name(name));
+  ASSIGN_OR_RETURN(const ObjectInfo info, inner_.stat(prefix_ + name));
+  return ObjectInfo{name, info.size_bytes};
+}
+
+Result<std::vector<ObjectInfo>> PrefixStore::list(const std::string& prefix) {
+  ASSIGN_OR_RETURN(std::vector<ObjectInfo> found, inner_.list(prefix_ + prefix));
+  for (ObjectInfo& info : found) info.name.erase(0, prefix_.size());
+  return found;
+}
+
+Status PrefixStore::remove(const std::string& name) {
+  RETURN_IF_ERROR(check_object_name(name));
+  return inner_.remove(prefix_ + name);
+}
+
+std::optional<std::filesystem::path> PrefixStore::local_path(const std::string& name) const {
+  if (!check_object_name(name)) return std::nullopt;
+  return inner_.local_path(prefix_ + name);
+}
+
+}  // namespace tern

@@ -1,0 +1,229 @@
+// A store that fails at every request in turn must never cost a run its newest checkpoint.
+#include <gtest/gtest.h>
+
+#include "storage/faulty_store.h"
+#include "storage/memory_store.h"
+#include "storage/sequence.h"
+
+namespace tern {
+namespace {
+
+std::string fault_name(Fault fault) {
+  switch (fault) {
+    case Fault::fail_before: return "fail_before";
+    case Fault::fail_after: return "fail_after";
+    case Fault::tear: return "tear";
+    case Fault::delay: return "delay";
+    case Fault::duplicate: return "duplicate";
+    case Fault::lose: return "lose";
+  }
+  return "unknown";
+}
+
+class SequenceOnFaultyStore : public testing::Test {
+ protected:
+  Result<std::unique_ptr<Sequence>> take(ObjectStore& store, const std::string& host) {
+    Sequence::Setup setup{.store = &store, .clock = &clock_};
+    setup.me.token = "token of " + host;
+    setup.me.host = host;
+    setup.lease.term = Milliseconds(0);
+    setup.checkpoint.keep = 2;
+    return Sequence::take(std::move(setup), {});
+  }
+  static Result<int64_t> publish(Sequence& sequence, int step) {
+    const std::string text = std::to_string(step);
+    return sequence.publish("{\"step\":" + text + "}", {text + " weights", text + " optimizer"},
+                            step % 3 == 0);
+  }
+  // The step of the newest checkpoint that verifies; 0 if there is none.
+  static int newest_step(ObjectStore& store) {
+    const Result<NewestCheckpoint> newest = newest_checkpoint(store);
+    EXPECT_TRUE(newest && newest->found);
+    if (!newest || !newest->found) return 0;
+    const std::string& state = newest->found->record.state;
+    const int step = std::stoi(state.substr(state.find(':') + 1));
+    EXPECT_EQ(newest->found->blobs[0], std::to_string(step) + " weights");
+    return step;
+  }
+  // As a lister would count them: blobs of readable checkpoints, and blobs that are there.
+  static void expect_no_blob_is_wasted(ObjectStore& store) {
+    std::vector<Damage> damaged;
+    const auto records = read_sequence(store, damaged);
+    ASSERT_TRUE(records.has_value());
+    size_t named = 0;
+    for (const SequenceRecord& record : *records) {
+      for (const Blob& blob : record.blobs) {
+        EXPECT_TRUE(store.stat(blob.object).has_value()) << "record " << record.number;
+        ++named;
+      }
+    }
+    EXPECT_EQ(store.list("blobs/")->size(), named);
+  }
+
+  SimClock clock_;
+};
+
+class SequenceFaults : public SequenceOnFaultyStore, public testing::WithParamInterface<Fault> {};
+
+TEST_P(SequenceFaults, EveryRequestOfASaveMayFailAndTheHolderGoesOn) {
+  for (int64_t request = 1;; ++request) {
+    SCOPED_TRACE(fault_name(GetParam()) + " of request " + std::to_string(request));
+    MemoryStore store;
+    FaultyStore faulty(store);
+    const auto sequence = take(faulty, "a");
+    ASSERT_TRUE(sequence.has_value());
+    for (int step = 1; step <= 5; ++step) ASSERT_TRUE(publish(**sequence, step));
+    const int64_t before = faulty.requests();
+    faulty.inject(before + request, GetParam());
+    const Result<int64_t> sixth = publish(**sequence, 6);
+    const int newest = newest_step(store);
+    EXPECT_TRUE(newest == 6 || (newest == 5 && !sixth)) << newest;
+    const Status pruned = (*sequence)->prune();
+    EXPECT_GE(newest_step(store), newest);
+    if (faulty.requests() < before + request) {
+      ASSERT_GT(request, 5);
+      break;
+    }
+    ASSERT_TRUE(publish(**sequence, 7).has_value());
+    EXPECT_EQ(newest_step(store), 7);
+    ASSERT_TRUE((*sequence)->prune());
+    EXPECT_EQ(newest_step(store), 7);
+    expect_no_blob_is_wasted(store);
+  }
+}
+
+TEST_P(SequenceFaults, EveryRequestOfASaveMayBeTheLastOfAProcess) {
+  for (int64_t request = 1;; ++request) {
+    SCOPED_TRACE(fault_name(GetParam()) + " of request " + std::to_string(request));
+    MemoryStore store;
+    FaultyStore faulty(store);
+    const auto dying = take(faulty, "a");
+    ASSERT_TRUE(dying.has_value());
+    for (int step = 1; step <= 5; ++step) ASSERT_TRUE(publish(**dying, step));
+    const int64_t before = faulty.requests();
+    faulty.inject(before + request, GetParam());
+    if (publish(**dying, 6)) (*dying)->prune().permit_unchecked_error();
+    if (faulty.requests() < before + request) break;
+
+    const int newest = newest_step(store);
+    EXPECT_TRUE(newest == 5 || newest == 6) << newest;
+    const auto next = take(store, "b");
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(newest_step(store), newest);
+    for (int step = newest + 1; step <= 9; ++step) {
+      ASSERT_TRUE(publish(**next, step));
+      ASSERT_TRUE((*next)->prune());
+      EXPECT_EQ(newest_step(store), step);
+    }
+    // A torn record is dropped by now, so the holder after that clears what was lost with it.
+    const auto third = take(store, "c");
+    ASSERT_TRUE(third.has_value());
+    expect_no_blob_is_wasted(store);
+    EXPECT_EQ(publish(**dying, 10).error().code, Code::aborted);
+    EXPECT_EQ(newest_step(store), 9);
+  }
+}
+
+TEST_P(SequenceFaults, EveryRequestOfTakingMayFailAndAnotherTryWorks) {
+  for (int64_t request = 1;; ++request) {
+    SCOPED_TRACE(fault_name(GetParam()) + " of request " + std::to_string(request));
+    MemoryStore store;
+    FaultyStore faulty(store);
+    const auto first = take(store, "a");
+    ASSERT_TRUE(first.has_value());
+    ASSERT_TRUE(publish(**first, 1));
+    ASSERT_TRUE(store.put(blob_object(1, std::string(64, 'a')), "never published"));
+    faulty.inject(request, GetParam());
+    auto next = take(faulty, "b");
+    if (faulty.requests() < request) {
+      ASSERT_GT(request, 5);
+      break;
+    }
+    if (!next) next = take(faulty, "b");
+    ASSERT_TRUE(next.has_value()) << next.error().to_string();
+    EXPECT_EQ(newest_step(store), 1);
+    EXPECT_EQ(publish(**first, 2).error().code, Code::aborted);
+    for (int step = 2; step <= 4; ++step) ASSERT_TRUE(publish(**next, step));
+    ASSERT_TRUE((*next)->prune());
+    EXPECT_EQ(newest_step(store), 4);
+    EXPECT_EQ(read_record(store, 2)->kind, RecordKind::pruned) << "the first holder's is known";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SequenceFaults,
+                         testing::Values(Fault::fail_before, Fault::fail_after, Fault::tear,
+                                         Fault::duplicate),
+                         [](const auto& suite) { return fault_name(suite.param); });
+
+TEST_F(SequenceOnFaultyStore, SaveRepeatedAfterALostReplyIsFoundDone) {
+  MemoryStore store;
+  FaultyStore faulty(store);
+  const auto sequence = take(faulty, "a");
+  ASSERT_TRUE(sequence.has_value());
+  faulty.inject(faulty.requests() + 3, Fault::fail_after);
+  EXPECT_EQ(publish(**sequence, 1).error().code, Code::unavailable);
+  // The clock stands still, so the second attempt makes the same bytes.
+  EXPECT_EQ(*publish(**sequence, 1), 2);
+  EXPECT_EQ(*publish(**sequence, 2), 3);
+}
+
+TEST_F(SequenceOnFaultyStore, EarlierAttemptThatArrivedAfterAllIsPassed) {
+  MemoryStore store;
+  FaultyStore faulty(store);
+  const auto sequence = take(faulty, "a");
+  ASSERT_TRUE(sequence.has_value());
+  faulty.inject(faulty.requests() + 3, Fault::fail_after);
+  EXPECT_EQ(publish(**sequence, 1).error().code, Code::unavailable);
+  EXPECT_EQ(newest_step(store), 1);
+  ASSERT_TRUE((*sequence)->prune());
+  EXPECT_EQ(newest_step(store), 1) << "its blobs look like waste but may be published";
+  EXPECT_EQ(*publish(**sequence, 2), 3);
+  EXPECT_EQ(newest_step(store), 2);
+}
+
+TEST_F(SequenceOnFaultyStore, WhatIsPrunedIsNotPrunedAgain) {
+  MemoryStore store;
+  FaultyStore counted(store);
+  const auto sequence = take(counted, "a");
+  ASSERT_TRUE(sequence.has_value());
+  for (int step = 1; step <= 5; ++step) ASSERT_TRUE(publish(**sequence, step));
+  ASSERT_TRUE((*sequence)->prune());
+  const int64_t requests = counted.requests();
+  ASSERT_TRUE((*sequence)->prune());
+  EXPECT_EQ(counted.requests(), requests);
+}
+
+TEST_F(SequenceOnFaultyStore, OldHolderThatScansLateTouchesNothingOfItsSuccessor) {
+  MemoryStore store;
+  FaultyStore faulty(store);
+  faulty.inject(3, Fault::fail_before);  // the scan after the lease was created
+  const auto old = take(faulty, "a");
+  ASSERT_TRUE(old.has_value());
+  ASSERT_TRUE(publish(**old, 1));
+  ASSERT_TRUE(publish(**old, 2));
+  const auto next = take(store, "b");
+  ASSERT_TRUE(next.has_value());
+  ASSERT_TRUE(publish(**next, 4));
+  ASSERT_TRUE(publish(**next, 5));
+  ASSERT_TRUE((*old)->prune());
+  EXPECT_EQ(read_record(store, 1)->kind, RecordKind::pruned);
+  for (int64_t number : {2, 3, 5, 6}) {
+    EXPECT_EQ(read_record(store, number)->kind, RecordKind::checkpoint) << number;
+  }
+  EXPECT_EQ(read_record(store, 4)->kind, RecordKind::lease);
+  expect_no_blob_is_wasted(store);
+}
+
+TEST_F(SequenceOnFaultyStore, BlobThatATornPutLeftIsWrittenAgain) {
+  MemoryStore store;
+  FaultyStore faulty(store);
+  const auto sequence = take(faulty, "a");
+  ASSERT_TRUE(sequence.has_value());
+  faulty.inject(faulty.requests() + 1, Fault::tear);
+  EXPECT_FALSE(publish(**sequence, 1).has_value());
+  ASSERT_TRUE(publish(**sequence, 1).has_value());
+  EXPECT_EQ(newest_step(store), 1);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,103 @@
+#include "storage/sequence_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/hash.h"
+
+namespace tern {
+namespace {
+
+Error blob_damage(const Blob& blob, std::string_view reason) {
+  return fail(Code::corrupt,
+              fmt::format("blob {} {}; an earlier checkpoint is used if one is whole", blob.object,
+                          reason));
+}
+
+Result<Bytes> read_blob(ObjectStore& store, const Blob& blob) {
+  Result<Bytes> bytes = store.get(blob.object);
+  if (!bytes) {
+    if (bytes.error().code == Code::not_found) return blob_damage(blob, "is missing");
+    return bytes.error().at("read blob " + blob.object);
+  }
+  const int64_t size_bytes = static_cast<int64_t>(bytes->size());
+  if (size_bytes != blob.size_bytes) {
+    return blob_damage(blob, fmt::format("is damaged: it has {} bytes instead of {}", size_bytes,
+                                         blob.size_bytes));
+  }
+  if (to_hex(sha256(*bytes)) != blob.sha256)
+    return blob_damage(blob, "is damaged: its hash differs");
+  return bytes;
+}
+
+Result<std::vector<Bytes>> read_blobs(ObjectStore& store, const SequenceRecord& record) {
+  std::vector<Bytes> blobs;
+  for (const Blob& blob : record.blobs) {
+    ASSIGN_OR_RETURN(Bytes bytes,
+                     read_blob(store, blob).at(fmt::format("checkpoint {}", record.number)));
+    blobs.push_back(std::move(bytes));
+  }
+  return blobs;
+}
+
+}  // namespace
+
+std::vector<int64_t> record_numbers(const std::vector<ObjectInfo>& objects) {
+  std::vector<int64_t> numbers;
+  for (const ObjectInfo& object : objects) {
+    if (const std::optional<int64_t> number = record_number(object.name))
+      numbers.push_back(*number);
+  }
+  // A store sorts by name, which is the order of numbers only up to eight digits.
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+Result<SequenceRecord> read_record(ObjectStore& store, int64_t number) {
+  const Result<Bytes> bytes = store.get(record_object(number));
+  if (bytes) return parse_record(*bytes, number);
+  const Error error = bytes.error().at(fmt::format("read record {}", number));
+  // Records are never removed, so one that was listed and is gone was lost.
+  return error.code == Code::not_found ? Error{Code::corrupt, error.message} : error;
+}
+
+Result<NewestCheckpoint> newest_checkpoint(ObjectStore& store) {
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store.list(""));
+  std::vector<int64_t> numbers = record_numbers(objects);
+  std::reverse(numbers.begin(), numbers.end());
+  NewestCheckpoint newest;
+  for (int64_t number : numbers) {
+    Result<SequenceRecord> record = read_record(store, number);
+    if (record && record->kind != RecordKind::checkpoint) continue;
+    Result<std::vector<Bytes>> blobs =
+        record ? read_blobs(store, *record) : Result<std::vector<Bytes>>(record.error());
+    if (blobs) {
+      newest.found = FoundCheckpoint{std::move(*record), std::move(*blobs)};
+      return newest;
+    }
+    if (blobs.error().code != Code::corrupt) return blobs.error();
+    newest.damaged.push_back({number, blobs.error()});
+  }
+  return newest;
+}
+
+Result<std::vector<SequenceRecord>> read_sequence(ObjectStore& store,
+                                                  std::vector<Damage>& damaged) {
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store.list(""));
+  std::vector<SequenceRecord> records;
+  for (int64_t number : record_numbers(objects)) {
+    Result<SequenceRecord> record = read_record(store, number);
+    if (record) {
+      records.push_back(std::move(*record));
+    } else if (record.error().code == Code::corrupt) {
+      damaged.push_back({number, record.error()});
+    } else {
+      return record.error();
+    }
+  }
+  return records;
+}
+
+}  // namespace tern

@@ -1,0 +1,45 @@
+// Reading a run's sequence: needs no lease and changes nothing. Format: docs/format_checkpoint.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/result.h"
+#include "storage/object_store.h"
+#include "storage/sequence_record.h"
+
+namespace tern {
+
+// A verified checkpoint as found in a store.
+struct FoundCheckpoint {
+  SequenceRecord record;
+  std::vector<Bytes> blobs;  // in the order of record.blobs
+};
+
+// A record or blob that did not verify.
+struct Damage {
+  int64_t number = 0;
+  Error error;
+};
+
+struct NewestCheckpoint {
+  std::optional<FoundCheckpoint> found;  // nothing: no checkpoint verifies
+  std::vector<Damage> damaged;           // newer ones that were skipped, newest first
+};
+
+// The checkpoint with the highest number that verifies, blobs included.
+Result<NewestCheckpoint> newest_checkpoint(ObjectStore& store);
+
+// All records that can be read, in order of number; the others are added to `damaged`.
+Result<std::vector<SequenceRecord>> read_sequence(ObjectStore& store, std::vector<Damage>& damaged);
+
+// One record. `corrupt` is damage (also a record that was listed and is not there); any other error
+// is the store's, and says nothing about the record.
+Result<SequenceRecord> read_record(ObjectStore& store, int64_t number);
+
+// The numbers of the records among `objects`, lowest first.
+std::vector<int64_t> record_numbers(const std::vector<ObjectInfo>& objects);
+
+}  // namespace tern
