@@ -1,0 +1,65 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dataset/dataset.h"
+#include "dataset/options.h"
+#include "dataset/test_folder.h"
+
+namespace tern {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(OpenDataset, ChoosesTheReaderByFormat) {
+  const TestFolder folder;
+  folder.write("test_batch.bin", Bytes(3073, '\1'));
+  folder.write("t10k-images-idx3-ubyte", idx_bytes(0x803, {1, 2, 2}, "abcd"));
+  folder.write("t10k-labels-idx1-ubyte", idx_bytes(0x801, {1}, "\5"));
+  const auto idx = open_dataset({.format = "idx", .path = folder.path()}, Split::test);
+  const auto cifar = open_dataset({.format = "cifar10", .path = folder.path()}, Split::test);
+  ASSERT_TRUE(idx && cifar);
+  EXPECT_EQ(idx.value()->shape(), (ImageShape{1, 2, 2}));
+  EXPECT_EQ(cifar.value()->shape(), (ImageShape{3, 32, 32}));
+}
+
+TEST(OpenDataset, UnknownFormatIsRefusedWithTheKnownOnes) {
+  const auto opened = open_dataset({.format = "jpeg"}, Split::train);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::invalid);
+  EXPECT_THAT(opened.error().message, HasSubstr("'jpeg'"));
+  EXPECT_THAT(opened.error().message, HasSubstr("idx or cifar10"));
+}
+
+TEST(OpenDataset, ErrorsSayWhichSplit) {
+  const TestFolder folder;
+  const auto opened = open_dataset({.path = folder.path()}, Split::test);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("open the test data: "));
+}
+
+TEST(OpenDataset, DebiansFashionMnistHasTheKnownCountsAndBalancedClasses) {
+  const DataOptions options;
+  if (!std::filesystem::exists(options.path)) {
+    GTEST_SKIP() << "Debian's package dataset-fashion-mnist is not installed";
+  }
+  for (const Split split : {Split::train, Split::test}) {
+    const auto opened = open_dataset(options, split);
+    ASSERT_TRUE(opened) << opened.error().to_string();
+    const Dataset& dataset = *opened.value();
+    ASSERT_EQ(dataset.size(), split == Split::train ? 60'000 : 10'000);
+    EXPECT_EQ(dataset.shape(), (ImageShape{1, 28, 28}));
+    EXPECT_EQ(dataset.classes(), 10);
+    std::vector<int64_t> counts(10);
+    for (int64_t i = 0; i < dataset.size(); ++i) ++counts[static_cast<size_t>(dataset.label(i))];
+    EXPECT_EQ(counts, std::vector<int64_t>(10, dataset.size() / 10));
+    // A pullover is no black square: the pixels are really there.
+    std::vector<uint8_t> image(784);
+    ASSERT_TRUE(dataset.read(dataset.size() - 1, image));
+    EXPECT_NE(image, std::vector<uint8_t>(784, 0));
+  }
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,245 @@
+#include "loader/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <new>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/mutex.h"
+#include "core/random.h"
+#include "loader/augment.h"
+
+namespace tern {
+namespace {
+
+// What a thread takes at once. Few enough that several threads share one batch; enough that taking,
+// about a microsecond, is little beside loading, about a microsecond for each of the smallest
+// images.
+constexpr int64_t kChunkSamples = 32;
+
+LoaderPosition after(const Plan& plan, LoaderPosition at) {
+  if (at.batch + 1 < plan.batches_per_epoch()) return {at.epoch, at.batch + 1};
+  return {at.epoch + 1, 0};
+}
+
+// The batch with its buffers, not yet filled.
+Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at) {
+  Batch batch{.epoch = at.epoch, .index = at.batch, .shape = setup.dataset->shape()};
+  batch.positions = setup.plan->share(at.batch, setup.rank, setup.world);
+  try {
+    batch.images.resize(static_cast<size_t>(batch.positions.size() * batch.shape.bytes()));
+    batch.labels.resize(static_cast<size_t>(batch.positions.size()));
+  } catch (const std::bad_alloc&) {
+    return fail(Code::exhausted,
+                fmt::format("no memory for a batch of {} images of {} bytes; use smaller batches, "
+                            "or lower loader.batches_ahead or loader.threads",
+                            batch.positions.size(), batch.shape.bytes()));
+  }
+  return batch;
+}
+
+// Fills the part of a batch that `chunk` names; other threads may fill other parts. Gives up
+// between samples when `stop` fires.
+Status load_chunk(const Loader::Setup& setup, Batch& batch, PositionRange chunk,
+                  std::stop_token stop) {
+  const auto image_bytes = static_cast<size_t>(batch.shape.bytes());
+  std::vector<uint8_t> unchanged(augments(setup.augment) ? image_bytes : 0);
+  for (int64_t position = chunk.begin; position < chunk.end && !stop.stop_requested(); ++position) {
+    const int64_t sample = setup.plan->sample_at(batch.epoch, position);
+    const auto slot = static_cast<size_t>(position - batch.positions.begin);
+    const std::span<uint8_t> image =
+        std::span(batch.images).subspan(slot * image_bytes, image_bytes);
+    const std::span<uint8_t> target = unchanged.empty() ? image : std::span(unchanged);
+    if (Status read = setup.dataset->read(sample, target); !read) {
+      return read.error().at(fmt::format("load sample {} (position {} of epoch {}) of {}", sample,
+                                         position, batch.epoch, setup.dataset->name()));
+    }
+    if (!unchanged.empty()) {
+      Random random(setup.seed, Stream::augment, static_cast<uint64_t>(batch.epoch),
+                    static_cast<uint64_t>(position));
+      augment_image(unchanged, image, batch.shape, setup.augment, random);
+    }
+    batch.labels[slot] = setup.dataset->label(sample);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Batch> load_batch(const Loader::Setup& setup, LoaderPosition at) {
+  ASSIGN_OR_RETURN(Batch batch, allocate_batch(setup, at));
+  RETURN_IF_ERROR(load_chunk(setup, batch, batch.positions, {}));
+  return batch;
+}
+
+// The window: batches from the one that next() waits for to the newest one begun. Threads take
+// chunks from the newest, and begin another behind it while the window has room; next() takes the
+// oldest away once all its chunks are done. Owned by the Loader.
+class Loader::Workers {
+ public:
+  explicit Workers(const Setup& setup)
+      : setup_(setup),
+        window_max_(static_cast<size_t>(setup.options.batches_ahead + setup.options.threads)),
+        position_(setup.start),
+        upcoming_(setup.start) {
+    try {
+      for (int64_t i = 0; i < setup.options.threads; ++i) {
+        threads_.emplace_back([this](std::stop_token stop) { work(stop); });
+      }
+    } catch (const std::system_error&) {
+      // The machine has no more threads to give. Fewer, even none, make the same batches.
+    }
+  }
+
+  // All are told before the first is waited for, so that together they take one sample's time.
+  ~Workers() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+  }
+
+  // Called by the owner's thread only.
+  Result<Batch> next(std::stop_token stop) EXCLUDES(mutex_) {
+    TERN_CHECK(!finished_ && position_.epoch < setup_.epochs);
+    Result<Batch> batch =
+        threads_.empty() ? load_batch(setup_, position_) : take_oldest(std::move(stop));
+    if (batch) {
+      position_ = after(*setup_.plan, position_);
+    } else if (batch.error().code != Code::cancelled) {
+      finished_ = true;
+    }
+    return batch;
+  }
+
+  LoaderPosition position() const { return position_; }
+
+ private:
+  struct Entry {
+    Batch batch;
+    int64_t given_out = 0;  // samples that threads have taken
+    int64_t done = 0;       // samples that they have brought back
+    std::optional<Error> error;
+    int64_t error_position = 0;  // the first failure of a batch is told, whoever was faster
+  };
+  struct Chunk {
+    Entry* entry;  // stays in place: next() takes an entry away only when its chunks are done
+    PositionRange positions;
+  };
+
+  void work(std::stop_token stop) EXCLUDES(mutex_) {
+    while (std::optional<Chunk> chunk = take_chunk(stop)) {
+      Status loaded = load_chunk(setup_, chunk->entry->batch, chunk->positions, stop);
+      if (stop.stop_requested()) return;
+      bring_back(*chunk, loaded);
+    }
+  }
+
+  // Blocks until there is something to do. Nothing: stop.
+  std::optional<Chunk> take_chunk(std::stop_token stop) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const bool has_work = work_.wait(lock, stop, [this] {
+      mutex_.assert_held();
+      return begin_batch_if_needed();
+    });
+    if (!has_work || stop.stop_requested()) return std::nullopt;
+    Entry& newest = *window_.back();
+    const int64_t begin = newest.batch.positions.begin + newest.given_out;
+    const int64_t end = std::min(begin + kChunkSamples, newest.batch.positions.end);
+    newest.given_out += end - begin;
+    return Chunk{&newest, {begin, end}};
+  }
+
+  // True if the newest batch has samples to give out. Shares that are empty need no work and are
+  // passed over.
+  bool begin_batch_if_needed() REQUIRES(mutex_) {
+    while (window_.empty() || all_given_out(*window_.back())) {
+      if (failed_ || window_.size() == window_max_ || upcoming_.epoch == setup_.epochs)
+        return false;
+      auto entry = std::make_unique<Entry>();
+      if (Result<Batch> batch = allocate_batch(setup_, upcoming_)) {
+        entry->batch = std::move(*batch);
+      } else {
+        entry->error = batch.error();
+        failed_ = true;
+      }
+      upcoming_ = after(*setup_.plan, upcoming_);
+      window_.push_back(std::move(entry));
+      if (all_given_out(*window_.back())) ready_.notify_all();
+    }
+    return true;
+  }
+
+  void bring_back(const Chunk& chunk, const Status& loaded) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    Entry& entry = *chunk.entry;
+    entry.done += chunk.positions.size();
+    if (!loaded && (!entry.error || chunk.positions.begin < entry.error_position)) {
+      entry.error = loaded.error();
+      entry.error_position = chunk.positions.begin;
+      failed_ = true;
+    }
+    if (is_done(entry)) ready_.notify_all();
+  }
+
+  Result<Batch> take_oldest(std::stop_token stop) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const bool is_ready = ready_.wait(lock, stop, [this] {
+      mutex_.assert_held();
+      return !window_.empty() && is_done(*window_.front());
+    });
+    if (!is_ready) return fail(Code::cancelled, "stopped while waiting for a batch");
+    const std::unique_ptr<Entry> oldest = std::move(window_.front());
+    window_.pop_front();
+    work_.notify_all();
+    if (oldest->error) return *oldest->error;
+    return std::move(oldest->batch);
+  }
+
+  static bool all_given_out(const Entry& entry) {
+    return entry.given_out == entry.batch.positions.size();
+  }
+  static bool is_done(const Entry& entry) { return entry.done == entry.batch.positions.size(); }
+
+  // Constant after construction.
+  const Setup setup_;
+  const size_t window_max_;
+
+  // The owner's thread only.
+  LoaderPosition position_;
+  bool finished_ = false;
+
+  // Synchronise themselves, with mutex_.
+  ConditionVariable work_;   // the window has room
+  ConditionVariable ready_;  // the oldest batch may be done
+
+  Mutex mutex_;
+  std::deque<std::unique_ptr<Entry>> window_ GUARDED_BY(mutex_);
+  LoaderPosition upcoming_ GUARDED_BY(mutex_);  // the batch to begin next
+  bool failed_ GUARDED_BY(mutex_) = false;      // no batch is begun after one that failed
+
+  // Last, so that they are joined before what they use goes away.
+  std::vector<std::jthread> threads_;
+};
+
+Loader::Loader(const Setup& setup) {
+  TERN_CHECK(setup.dataset != nullptr && setup.plan != nullptr);
+  TERN_CHECK(setup.plan->samples() == setup.dataset->size());
+  TERN_CHECK(setup.options.threads >= 0 && setup.options.batches_ahead >= 1);
+  TERN_CHECK(setup.world > 0 && setup.rank >= 0 && setup.rank < setup.world);
+  TERN_CHECK(setup.start.epoch >= 0 && setup.start.batch >= 0);
+  TERN_CHECK(setup.start.batch < setup.plan->batches_per_epoch());
+  TERN_CHECK(setup.start.epoch < setup.epochs || setup.start == (LoaderPosition{setup.epochs, 0}));
+  workers_ = std::make_unique<Workers>(setup);
+}
+
+Loader::~Loader() = default;
+
+Result<Batch> Loader::next(std::stop_token stop) { return workers_->next(std::move(stop)); }
+
+LoaderPosition Loader::position() const { return workers_->position(); }
+
+}  // namespace tern

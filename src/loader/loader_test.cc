@@ -1,0 +1,368 @@
+#include "loader/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "core/mutex.h"
+#include "core/random.h"
+#include "loader/augment.h"
+
+namespace tern {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::chrono::seconds kFarTooLong{60};
+
+// Samples whose pixels tell which they are. Tests choose what happens when one is read.
+class ScriptedDataset : public Dataset {
+ public:
+  explicit ScriptedDataset(int64_t samples) : samples_(samples) {}
+
+  int64_t size() const override { return samples_; }
+  int64_t classes() const override { return 7; }
+  ImageShape shape() const override { return {2, 5, 4}; }
+  int64_t label(int64_t sample) const override { return sample % 7; }
+  const std::string& id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+
+  Status read(int64_t sample, std::span<uint8_t> image) const override {
+    reads_.fetch_add(1);
+    for (size_t i = 0; i < image.size(); ++i) {
+      image[i] = static_cast<uint8_t>(static_cast<uint64_t>(sample) * 31 + i * 7 + 1);
+    }
+    if (failing_.contains(sample)) return fail(Code::corrupt, "bad pixels; fetch it again");
+    MutexLock lock(mutex_);
+    changed_.notify_all();
+    const bool released = changed_.wait_for(lock, kFarTooLong, [&] {
+      mutex_.assert_held();
+      return !held_;
+    });
+    return released ? Status() : fail(Code::internal, "the test never released this read");
+  }
+
+  // Before any loader is made.
+  void fail_at(int64_t sample) { failing_.insert(sample); }
+
+  // Reads begun from now on do not end until released.
+  void hold() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    held_ = true;
+  }
+  void release() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+
+  int64_t reads() const { return reads_.load(); }
+  // False if there were not so many reads after far too long.
+  bool wait_for_reads(int64_t count) const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return changed_.wait_for(lock, kFarTooLong, [&] { return reads_.load() >= count; });
+  }
+
+ private:
+  const int64_t samples_;
+  const std::string id_ = "scripted";
+  const std::string name_ = "scripted:samples";
+  std::set<int64_t> failing_;
+
+  mutable std::atomic<int64_t> reads_ = 0;
+  mutable ConditionVariable changed_;
+  mutable Mutex mutex_;
+  bool held_ GUARDED_BY(mutex_) = false;
+};
+
+struct Given {
+  ScriptedDataset dataset;
+  Plan plan;
+
+  Given(int64_t samples, int64_t global_batch, Order order = Order::shuffled)
+      : dataset(samples), plan(dataset.id(), samples, 11, global_batch, order) {}
+
+  Loader::Setup setup(int64_t threads, int64_t epochs = 3) const {
+    return {.dataset = &dataset,
+            .plan = &plan,
+            .seed = 11,
+            .augment = {.pad_crop = 2, .flip = true},
+            .options = {.threads = threads, .batches_ahead = 2},
+            .epochs = epochs};
+  }
+};
+
+std::vector<Batch> load_all(const Loader::Setup& setup) {
+  Loader loader(setup);
+  std::vector<Batch> batches;
+  while (loader.position().epoch < setup.epochs) {
+    const LoaderPosition at = loader.position();
+    Result<Batch> batch = loader.next();
+    if (!batch) {
+      ADD_FAILURE() << batch.error().to_string();
+      break;
+    }
+    EXPECT_EQ(at, (LoaderPosition{batch->epoch, batch->index}));
+    batches.push_back(std::move(*batch));
+  }
+  EXPECT_EQ(loader.position(), (LoaderPosition{setup.epochs, 0}));
+  return batches;
+}
+
+void expect_equal(const std::vector<Batch>& actual, const std::vector<Batch>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(actual[i].epoch, expected[i].epoch);
+    ASSERT_EQ(actual[i].index, expected[i].index);
+    ASSERT_EQ(actual[i].positions, expected[i].positions);
+    ASSERT_EQ(actual[i].shape, expected[i].shape);
+    ASSERT_EQ(actual[i].images, expected[i].images);
+    ASSERT_EQ(actual[i].labels, expected[i].labels);
+  }
+}
+
+TEST(Loader, BatchesHoldTheSamplesThatThePlanSays) {
+  const Given given(250, 100);
+  Loader::Setup setup = given.setup(2, 2);
+  setup.augment = {};
+  const std::vector<Batch> batches = load_all(setup);
+  ASSERT_EQ(batches.size(), 6u);
+  EXPECT_EQ(batches[2].positions, (PositionRange{200, 250}));
+  std::vector<uint8_t> image(40);
+  for (const Batch& batch : batches) {
+    ASSERT_EQ(batch.labels.size(), static_cast<size_t>(batch.positions.size()));
+    ASSERT_EQ(batch.images.size(), batch.labels.size() * 40);
+    for (size_t i = 0; i < batch.labels.size(); ++i) {
+      const int64_t position = batch.positions.begin + static_cast<int64_t>(i);
+      const int64_t sample = given.plan.sample_at(batch.epoch, position);
+      ASSERT_EQ(batch.labels[i], sample % 7);
+      ASSERT_TRUE(given.dataset.read(sample, image));
+      ASSERT_TRUE(std::equal(image.begin(), image.end(),
+                             batch.images.begin() + static_cast<int64_t>(i) * 40));
+    }
+  }
+}
+
+TEST(Loader, BatchesAreTheSameForAnyNumberOfThreads) {
+  const Given given(333, 100);
+  const std::vector<Batch> inline_batches = load_all(given.setup(0));
+  ASSERT_EQ(inline_batches.size(), 12u);
+  for (const int64_t threads : {1, 2, 8}) {
+    for (const int64_t batches_ahead : {1, 3, 50}) {
+      Loader::Setup setup = given.setup(threads);
+      setup.options.batches_ahead = batches_ahead;
+      expect_equal(load_all(setup), inline_batches);
+    }
+  }
+}
+
+TEST(Loader, AugmentationIsKeyedBySeedEpochAndPosition) {
+  const Given given(70, 50);
+  const Loader::Setup setup = given.setup(2);
+  std::vector<uint8_t> unchanged(40);
+  std::vector<uint8_t> expected(40);
+  for (const Batch& batch : load_all(setup)) {
+    for (int64_t position = batch.positions.begin; position < batch.positions.end; ++position) {
+      ASSERT_TRUE(given.dataset.read(given.plan.sample_at(batch.epoch, position), unchanged));
+      Random random(setup.seed, Stream::augment, static_cast<uint64_t>(batch.epoch),
+                    static_cast<uint64_t>(position));
+      augment_image(unchanged, expected, batch.shape, setup.augment, random);
+      const auto image = batch.images.begin() + (position - batch.positions.begin) * 40;
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), image));
+    }
+  }
+}
+
+TEST(Loader, StartingAnywhereGivesTheTailOfTheWholeSequence) {
+  const Given given(50, 8);
+  const std::vector<Batch> whole = load_all(given.setup(0));
+  for (size_t begin = 0; begin < whole.size(); ++begin) {
+    for (const int64_t threads : {0, 3}) {
+      Loader::Setup setup = given.setup(threads);
+      setup.start = {whole[begin].epoch, whole[begin].index};
+      expect_equal(load_all(setup),
+                   {whole.begin() + static_cast<std::ptrdiff_t>(begin), whole.end()});
+    }
+  }
+  Loader::Setup at_the_end = given.setup(2);
+  at_the_end.start = {3, 0};
+  EXPECT_TRUE(load_all(at_the_end).empty());
+}
+
+TEST(Loader, SharesOfAllRanksConcatenateToTheWholeBatch) {
+  const Given given(53, 10);  // the last batch has 3 samples: some shares are empty
+  const std::vector<Batch> whole = load_all(given.setup(2));
+  for (const int64_t world : {1, 2, 3, 5}) {
+    std::vector<Batch> joined;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      Loader::Setup setup = given.setup(2);
+      setup.rank = rank;
+      setup.world = world;
+      std::vector<Batch> shares = load_all(setup);
+      if (rank == 0) {
+        joined = std::move(shares);
+        continue;
+      }
+      ASSERT_EQ(shares.size(), joined.size());
+      for (size_t i = 0; i < joined.size(); ++i) {
+        const auto append = [](auto& to, const auto& from) {
+          to.insert(to.end(), from.begin(), from.end());
+        };
+        EXPECT_EQ(joined[i].positions.end, shares[i].positions.begin);
+        joined[i].positions.end = shares[i].positions.end;
+        append(joined[i].images, shares[i].images);
+        append(joined[i].labels, shares[i].labels);
+      }
+    }
+    expect_equal(joined, whole);
+  }
+}
+
+TEST(Loader, RankWithoutAnySampleGetsEmptyBatches) {
+  const Given given(3, 1);
+  Loader::Setup setup = given.setup(2);
+  setup.rank = 4;
+  setup.world = 5;
+  const std::vector<Batch> batches = load_all(setup);
+  ASSERT_EQ(batches.size(), 9u);
+  for (const Batch& batch : batches) EXPECT_TRUE(batch.images.empty() && batch.labels.empty());
+}
+
+TEST(Loader, FailureComesInOrderAndNamesTheSample) {
+  for (const int64_t threads : {0, 1, 2, 8}) {
+    Given given(1000, 100, Order::sequential);
+    given.dataset.fail_at(399);
+    given.dataset.fail_at(370);  // in another chunk of the same batch: the first one is told
+    given.dataset.fail_at(360);
+    given.dataset.fail_at(501);
+    Loader loader(given.setup(threads));
+    for (int64_t batch = 0; batch < 3; ++batch) ASSERT_TRUE(loader.next()) << batch;
+    const Result<Batch> failed = loader.next();
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, Code::corrupt);
+    EXPECT_THAT(failed.error().message, HasSubstr("load sample 360 (position 360 of epoch 0)"));
+    EXPECT_THAT(failed.error().message, HasSubstr("scripted:samples: bad pixels"));
+    EXPECT_EQ(loader.position(), (LoaderPosition{0, 3}));
+  }
+}
+
+TEST(LoaderDeathTest, CallsAfterTheEndOrAfterAFailureAreOurBug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Given given(4, 4);
+  given.dataset.fail_at(2);
+  const auto call_twice = [](const Loader::Setup& setup) {
+    Loader loader(setup);
+    static_cast<void>(loader.next());
+    static_cast<void>(loader.next());
+  };
+  EXPECT_DEATH(call_twice(given.setup(0)), "CHECK");
+  EXPECT_DEATH(call_twice(given.setup(2)), "CHECK");
+  const Given healthy(4, 4);
+  EXPECT_DEATH(call_twice(healthy.setup(2, /*epochs=*/1)), "CHECK");
+}
+
+TEST(Loader, ReadsNoFurtherAheadThanItsLimit) {
+  constexpr int64_t kBatch = 40;
+  for (const int64_t threads : {1, 2, 4}) {
+    const Given given(100 * kBatch, kBatch);
+    const int64_t window = kBatch * (2 + threads);
+    {
+      Loader loader(given.setup(threads));
+      ASSERT_TRUE(given.dataset.wait_for_reads(window));
+      for (int64_t taken = 1; taken <= 20; ++taken) {
+        EXPECT_LE(given.dataset.reads(), window + (taken - 1) * kBatch);
+        ASSERT_TRUE(loader.next());
+        ASSERT_TRUE(given.dataset.wait_for_reads(window + taken * kBatch));
+      }
+    }
+    // The threads are joined: nothing more was read behind our back.
+    EXPECT_EQ(given.dataset.reads(), window + 20 * kBatch);
+  }
+}
+
+TEST(Loader, ThreadsGoOnIntoTheNextEpochButNotPastTheLast) {
+  const Given given(10, 10);
+  {
+    Loader loader(given.setup(1, /*epochs=*/2));
+    // Three batches would fit, but only two epochs of one batch each exist.
+    ASSERT_TRUE(given.dataset.wait_for_reads(20));
+    ASSERT_TRUE(loader.next());
+    ASSERT_TRUE(loader.next());
+  }
+  EXPECT_EQ(given.dataset.reads(), 20);
+}
+
+TEST(Loader, SeveralThreadsShareOneBatch) {
+  Given given(128, 128);
+  given.dataset.hold();
+  Loader loader(given.setup(4, /*epochs=*/1));
+  // There is only one batch, and no read ends; yet four have begun.
+  EXPECT_TRUE(given.dataset.wait_for_reads(4));
+  given.dataset.release();
+  EXPECT_TRUE(loader.next());
+}
+
+TEST(Loader, DestroyedWhileFullOrJustBegunItStops) {
+  const Given given(1000, 10);
+  for (int round = 0; round < 50; ++round) {
+    Loader just_begun(given.setup(8));
+  }
+  for (int round = 0; round < 20; ++round) {
+    const int64_t before = given.dataset.reads();
+    Loader full(given.setup(2));
+    ASSERT_TRUE(given.dataset.wait_for_reads(before + 40));
+    ASSERT_TRUE(full.next());
+  }
+}
+
+// Once stopped a thread finishes its sample, not the 32 it has taken. Whether the stop or the
+// release is seen first is up to the scheduler, so there are many rounds, of which one must show
+// it.
+TEST(Loader, DestroyedWhileAThreadReadsItStopsAfterThatSample) {
+  int64_t fewest_reads = 1000;
+  for (int round = 0; round < 1000 && fewest_reads > 2; ++round) {
+    Given given(1000, 1000);
+    given.dataset.hold();
+    std::optional<Loader> loader(std::in_place, given.setup(1));
+    ASSERT_TRUE(given.dataset.wait_for_reads(1));
+    std::atomic<bool> begun = false;
+    std::jthread destroyer([&] {
+      begun = true;
+      begun.notify_one();
+      loader.reset();
+    });
+    begun.wait(false);
+    given.dataset.release();
+    destroyer.join();
+    fewest_reads = std::min(fewest_reads, given.dataset.reads());
+  }
+  EXPECT_LE(fewest_reads, 2);
+}
+
+TEST(Loader, StopInterruptsAWaitAndNothingIsLost) {
+  Given given(20, 10);
+  given.dataset.hold();
+  Loader loader(given.setup(2));
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    EXPECT_TRUE(given.dataset.wait_for_reads(1));
+    stop.request_stop();
+  });
+  const Result<Batch> cancelled = loader.next(stop.get_token());
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code, Code::cancelled);
+  EXPECT_EQ(loader.position(), (LoaderPosition{0, 0}));
+  given.dataset.release();
+  const Result<Batch> batch = loader.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->images, load_batch(given.setup(0), {0, 0}).value().images);
+}
+
+}  // namespace
+}  // namespace tern
