@@ -1,0 +1,77 @@
+// What a run's records say: how it ended and why, accuracy, throughput, time, steps lost.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "storage/object_store.h"
+
+namespace tern {
+
+enum class RunStatus { done, preempted, stopped, failed, running };
+std::string_view status_name(RunStatus status);
+
+// One evaluation on the test data.
+struct EvaluationLine {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  double loss = 0;
+  double top1 = 0;
+  double top5 = 0;
+};
+
+// One process of the run, from its start or resume record to its end record (or to the last sign of
+// life, if it was killed).
+struct ProcessLine {
+  std::string host;
+  int64_t pid = 0;
+  int64_t first_step = 0;
+  int64_t last_step = 0;
+  int64_t steps_lost = 0;  // steps done before that this process had to do again
+  double wall_seconds = 0;
+  std::string ended;  // "preempted: SIGTERM", "killed without a word", "still running"
+};
+
+struct RunReport {
+  std::string run;  // as the caller calls it: "runs/demo"
+  RunStatus status = RunStatus::running;
+  std::string reason;     // why it ended as it did, a sentence
+  std::string next_step;  // what to type now, or empty
+  std::string recipe;
+  std::string command;
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  int64_t epochs_done = 0;
+  int64_t epochs = 0;                // that the recipe asks for
+  std::optional<double> train_loss;  // of the last step
+  std::optional<EvaluationLine> last_evaluation;
+  std::optional<EvaluationLine> best_evaluation;
+  int64_t steps_lost = 0;
+  int64_t interruptions = 0;  // processes that ended before the run did
+  double wall_seconds = 0;    // sum over the processes; waiting between them is not in it
+  int64_t samples = 0;        // trained on, repeated steps included
+  double samples_per_second = 0;
+  std::optional<int64_t> cost_microusd;  // nothing unless every process knew its price
+  int64_t checkpoints = 0;
+  int64_t checkpoint_bytes = 0;  // of the newest
+  std::vector<std::string> warnings;
+  std::vector<ProcessLine> processes;
+};
+
+// Reads ledger, metrics and the sequence of a run folder. not_found, with what to try, if there is
+// no run in it; corrupt if none of its ledger can be read. A run without an end record is `running`
+// while its holder may be alive, else `failed`. Damaged lines are skipped and become a warning.
+Result<RunReport> read_report(ObjectStore& run, const std::string& run_name);
+
+// A screen of text for people: at most 30 lines of 100 columns, whatever the report holds.
+std::string format_report(const RunReport& report);
+// report.json; the fields are in docs/format_report.md. Holds only valid UTF-8 and finite numbers,
+// so that dump() of it throws nothing.
+nlohmann::json report_json(const RunReport& report);
+
+}  // namespace tern
