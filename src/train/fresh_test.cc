@@ -1,0 +1,69 @@
+#include "train/fresh.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+
+#include "storage/disk_store.h"
+#include "storage/prefix_store.h"
+
+namespace tern {
+namespace {
+
+class Fresh : public testing::Test {
+ protected:
+  Fresh() {
+    std::string name = testing::TempDir() + "/fresh-XXXXXX";
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    me_ = *this_process();
+  }
+  ~Fresh() override { std::filesystem::remove_all(folder_); }
+
+  auto set_aside() { return set_old_run_aside(folder_ / "run", door_, clock_, me_, {}); }
+  void make_run(const std::string& mark) {
+    std::filesystem::create_directories(folder_ / "run");
+    std::ofstream(folder_ / "run" / mark) << mark;
+  }
+
+  std::filesystem::path folder_;
+  RealFileDoor door_;
+  SimClock clock_;
+  Holder me_;
+};
+
+TEST_F(Fresh, NothingThereIsNothingToMove) {
+  EXPECT_FALSE(set_aside()->has_value());
+  std::filesystem::create_directories(folder_ / "run");
+  EXPECT_FALSE(set_aside()->has_value());
+}
+
+TEST_F(Fresh, OldRunsAreKeptUnderRisingNumbers) {
+  for (const char* mark : {"one", "two"}) {
+    make_run(mark);
+    const auto aside = set_aside();
+    ASSERT_TRUE(aside.has_value()) << aside.error().to_string();
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run.1" / "one"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run.2" / "two"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Fresh, ALiveRunIsNotMovedAway) {
+  make_run("mark");
+  auto store = DiskStore::open(folder_ / "run", door_);
+  PrefixStore checkpoints(**store, "checkpoints");
+  Holder other = me_;
+  other.token = "another process, alive as this one is";
+  auto held =
+      Sequence::take({.store = &checkpoints, .clock = &clock_, .me = other}, std::stop_token());
+  ASSERT_TRUE(held.has_value());
+  const auto aside = set_aside();
+  ASSERT_FALSE(aside.has_value());
+  EXPECT_EQ(aside.error().code, Code::failed_precondition);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "mark"));
+}
+
+}  // namespace
+}  // namespace tern

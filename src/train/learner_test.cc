@@ -1,0 +1,166 @@
+#include "train/learner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/random.h"
+
+namespace tern {
+namespace {
+
+Learner::Setup small_setup() {
+  return {.model = {.name = "small-cnn", .width = 4, .dropout = 0.3},
+          .optimizer = {.learning_rate = 0.1, .momentum = 0.9},
+          .seed = 5,
+          .shape = {1, 8, 8},
+          .classes = 6,
+          .threads = 1};
+}
+
+// A batch that is a function of its number, of samples that can be told apart.
+Batch batch_of(int64_t number, int64_t samples = 12) {
+  Batch batch;
+  batch.positions = {0, samples};
+  batch.shape = {1, 8, 8};
+  Random random(11, Stream::augment, static_cast<uint64_t>(number));
+  for (int64_t i = 0; i < samples; ++i) {
+    batch.labels.push_back(i % 6);
+    for (int pixel = 0; pixel < 64; ++pixel) {
+      batch.images.push_back(
+          static_cast<uint8_t>(random.below(60) + (pixel / 10 == i % 6 ? 190 : 0)));
+    }
+  }
+  return batch;
+}
+
+std::unique_ptr<Learner> make(const Learner::Setup& setup) {
+  auto learner = Learner::create(setup);
+  EXPECT_TRUE(learner.has_value()) << learner.error().to_string();
+  return std::move(*learner);
+}
+
+TEST(Learner, LearnsAndItsLossFalls) {
+  const auto learner = make(small_setup());
+  double first = 0, last = 0;
+  for (int64_t step = 0; step < 60; ++step) {
+    const auto result = learner->step(batch_of(step), step, 0.05);
+    ASSERT_TRUE(result.has_value()) << result.error().to_string();
+    if (step == 0) first = result->loss;
+    last = result->loss;
+  }
+  EXPECT_LT(last, first / 2);
+  const auto sums = learner->evaluate(batch_of(1000, 60));
+  ASSERT_TRUE(sums.has_value());
+  EXPECT_EQ(sums->samples, 60);
+  EXPECT_GT(sums->top1, 50);
+  EXPECT_GE(sums->top5, sums->top1);
+}
+
+TEST(Learner, FirstWeightsFollowFromTheSeedAlone) {
+  const auto one = make(small_setup());
+  const auto same = make(small_setup());
+  Learner::Setup other_seed = small_setup();
+  other_seed.seed = 6;
+  const auto other = make(other_seed);
+  EXPECT_EQ(*one->save(), *same->save());
+  EXPECT_NE(*one->save(), *other->save());
+}
+
+TEST(Learner, GoesOnFromASavedStateToTheBit) {
+  const auto whole = make(small_setup());
+  const auto first = make(small_setup());
+  for (int64_t step = 0; step < 4; ++step) {
+    ASSERT_TRUE(whole->step(batch_of(step), step, 0.1).has_value());
+    ASSERT_TRUE(first->step(batch_of(step), step, 0.1).has_value());
+  }
+  const Bytes saved = *first->save();
+  const auto second = make(small_setup());
+  ASSERT_TRUE(second->load(*parse_safetensors(saved)).has_value());
+  EXPECT_EQ(*second->save(), saved);
+  for (int64_t step = 4; step < 9; ++step) {
+    const auto expected = whole->step(batch_of(step), step, 0.1);
+    const auto resumed = second->step(batch_of(step), step, 0.1);
+    EXPECT_EQ(resumed->loss, expected->loss) << step;
+  }
+  EXPECT_EQ(*second->save(), *whole->save());
+}
+
+TEST(Learner, DropoutDependsOnTheStepAndNotOnWhatCameBefore) {
+  Learner::Setup setup = small_setup();
+  setup.model.dropout = 0.5;
+  const auto one = make(setup);
+  const auto two = make(setup);
+  ASSERT_TRUE(two->evaluate(batch_of(3)).has_value());
+  EXPECT_EQ(one->step(batch_of(0), 7, 0.1)->loss, two->step(batch_of(0), 7, 0.1)->loss);
+  const auto three = make(setup);
+  const auto four = make(setup);
+  EXPECT_NE(three->step(batch_of(0), 7, 0.1)->loss, four->step(batch_of(0), 8, 0.1)->loss);
+}
+
+TEST(Learner, AStateThatDoesNotFitIsRefusedByNameAndChangesNothing) {
+  const auto learner = make(small_setup());
+  const Bytes before = *learner->save();
+  Safetensors state = *parse_safetensors(before);
+
+  Safetensors missing = state;
+  missing.tensors.pop_back();
+  Safetensors extra = state;
+  extra.tensors.push_back({"model.conv9.weight", "F32", {0}, ""});
+  Safetensors misshaped = state;
+  misshaped.tensors[0].shape.push_back(1);
+  for (const auto* damaged : {&missing, &extra, &misshaped}) {
+    const Status loaded = learner->load(*damaged);
+    ASSERT_FALSE(loaded.has_value());
+    EXPECT_EQ(loaded.error().code, Code::failed_precondition);
+    EXPECT_EQ(*learner->save(), before);
+  }
+  EXPECT_NE(learner->load(missing).error().message.find(
+                state.tensors.back().name.substr(std::string("model.").size())),
+            std::string::npos);
+}
+
+TEST(Learner, ALossThatIsNoNumberIsAnError) {
+  const auto learner = make(small_setup());
+  Result<StepResult> result = StepResult{};
+  for (int64_t step = 0; step < 50 && result.has_value(); ++step) {
+    result = learner->step(batch_of(step), step, 1e6);
+  }
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, Code::out_of_range);
+}
+
+TEST(Learner, LabelSmoothingRaisesTheTrainingLossOnly) {
+  Learner::Setup smooth = small_setup();
+  smooth.model.dropout = 0;
+  Learner::Setup plain = smooth;
+  smooth.label_smoothing = 0.5;
+  const auto a = make(smooth);
+  const auto b = make(plain);
+  EXPECT_EQ(a->evaluate(batch_of(0))->loss, b->evaluate(batch_of(0))->loss);
+  EXPECT_NE(a->step(batch_of(0), 0, 0.1)->loss, b->step(batch_of(0), 0, 0.1)->loss);
+}
+
+TEST(Learner, WeightsHaveTheirPyTorchNames) {
+  const auto learner = make(small_setup());
+  const Bytes bytes = *learner->weights();
+  const auto file = parse_safetensors(bytes);
+  ASSERT_TRUE(file.has_value());
+  std::vector<std::string> names;
+  for (const auto& tensor : file->tensors) names.push_back(tensor.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"conv1.bias", "conv1.weight", "conv2.bias", "conv2.weight",
+                                      "fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"}));
+}
+
+TEST(Learner, AWrongNumberOfMeansIsRefused) {
+  Learner::Setup setup = small_setup();
+  setup.model.mean = {0.5, 0.5};
+  const auto learner = Learner::create(setup);
+  ASSERT_FALSE(learner.has_value());
+  EXPECT_EQ(learner.error().code, Code::invalid);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,64 @@
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+namespace tern {
+
+Result<std::vector<OptionChange>> agree_with_recorded(RunConfig& config,
+                                                      const std::string& recorded_toml) {
+  RunConfig recorded;
+  OptionSet recorded_set = describe_run(recorded);
+  const std::vector<Problem> problems = recorded_set.load_toml(recorded_toml, kRunFileObject);
+  if (!problems.empty()) {
+    return fail(Code::corrupt, fmt::format("the run's own copy of its options cannot be read: {}",
+                                           problems[0].to_string()));
+  }
+  if (config.train.threads == 0) config.train.threads = recorded.train.threads;
+  const OptionSet set = describe_run(config);
+  std::vector<OptionChange> allowed;
+  std::string refused;
+  for (OptionChange& change : changed_options(recorded_set, set)) {
+    if (change.on_resume == OnResume::may_change) {
+      allowed.push_back(std::move(change));
+    } else {
+      refused += fmt::format("\n  {}: the run has {}, you ask for {}", change.key, change.before,
+                             change.after);
+    }
+  }
+  if (!refused.empty()) {
+    return fail(Code::failed_precondition,
+                fmt::format("this folder holds a run with other options, which cannot change on "
+                            "resume:{}\nUse the run's own values, another --run DIR, or --fresh to "
+                            "start anew beside it.",
+                            refused));
+  }
+  return allowed;
+}
+
+Status agree_with_run_folder(RunConfig& config, ObjectStore& run) {
+  const Result<Bytes> recorded = run.get(kRunFileObject);
+  if (!recorded.has_value()) {
+    if (recorded.error().code == Code::not_found) return {};
+    return recorded.error();
+  }
+  const auto allowed = agree_with_recorded(config, *recorded);
+  // A damaged copy decides nothing: the checkpoint carries its own.
+  if (!allowed.has_value() && allowed.error().code != Code::corrupt) return allowed.error();
+  return {};
+}
+
+Result<std::optional<ResumePoint>> find_resume_point(ObjectStore& checkpoints,
+                                                     std::vector<std::string>& warnings) {
+  ASSIGN_OR_RETURN(NewestCheckpoint newest, newest_checkpoint(checkpoints));
+  for (const Damage& damage : newest.damaged) {
+    warnings.push_back(fmt::format("checkpoint {} is damaged and was skipped: {}", damage.number,
+                                   damage.error.message));
+  }
+  if (!newest.found) return std::optional<ResumePoint>();
+  ASSIGN_OR_RETURN(CheckpointText text,
+                   parse_state(newest.found->record.state)
+                       .at(fmt::format("read checkpoint {}", newest.found->record.number)));
+  return std::optional<ResumePoint>(ResumePoint{std::move(text), std::move(*newest.found)});
+}
+
+}  // namespace tern

@@ -1,0 +1,290 @@
+#include "train/run_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <system_error>
+#include <utility>
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run file is a page or two; whatever is larger is some other file, named by mistake.
+constexpr uintmax_t kRunFileBytesMax = 1 << 20;
+
+constexpr std::string_view kRunsFolder = "runs";
+
+Result<std::string> read_run_file(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    return fail(Code::not_found,
+                fmt::format("no run file {}; `tern init RECIPE > {}` writes one to edit",
+                            path.string(), path.filename().string()));
+  }
+  if (fs::is_directory(status)) {
+    return fail(Code::invalid, fmt::format("{} is a folder; name a run file in it, or a recipe "
+                                           "(`tern recipes` lists them)",
+                                           path.string()));
+  }
+  const uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, error) : 0;
+  if (!error && size_bytes > kRunFileBytesMax) {
+    return fail(Code::invalid, fmt::format("{} has {} bytes, too many for a run file; `tern init "
+                                           "RECIPE` prints one to begin with",
+                                           path.string(), size_bytes));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file.is_open() || file.bad()) {
+    return fail(Code::permission_denied,
+                fmt::format("cannot read {}; check its permissions", path.string()));
+  }
+  return text;
+}
+
+// A name becomes a folder under runs/, so it must be one plain part of a path.
+bool is_folder_name(std::string_view name) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  return !name.empty() && name.size() <= 200 && name.front() != '.' &&
+         name.find('/') == std::string_view::npos && std::ranges::none_of(name, is_control);
+}
+
+// What is wrong with several options together.
+struct Conflict {
+  std::vector<std::string_view> keys;
+  std::string message;
+};
+
+void check_schedule(const RunConfig& config, std::vector<Conflict>& conflicts) {
+  const ScheduleOptions& schedule = config.schedule;
+  const int64_t epochs = config.train.epochs;
+  if (schedule.warmup_epochs > static_cast<double>(epochs)) {
+    conflicts.push_back(
+        {{"schedule.warmup_epochs", "train.epochs"},
+         fmt::format("schedule.warmup_epochs is {}, longer than the run of {} epochs; lower it or "
+                     "raise train.epochs",
+                     schedule.warmup_epochs, epochs)});
+  }
+  const std::vector<int64_t>& drops = schedule.drop_epochs;
+  if (!drops.empty() && schedule.shape != "step") {
+    conflicts.push_back(
+        {{"schedule.drop_epochs", "schedule.shape"},
+         fmt::format("schedule.drop_epochs needs schedule.shape = \"step\", and it is \"{}\"; "
+                     "change one of the two",
+                     schedule.shape)});
+  }
+  if (drops.empty() && schedule.shape == "step") {
+    conflicts.push_back({{"schedule.drop_epochs", "schedule.shape"},
+                         "schedule.shape is \"step\" but schedule.drop_epochs is empty; list the "
+                         "epochs at which the rate drops"});
+  }
+  if (std::ranges::adjacent_find(drops, std::greater_equal<>()) != drops.end()) {
+    conflicts.push_back({{"schedule.drop_epochs"},
+                         "schedule.drop_epochs must rise from each epoch to the next; sort them"});
+  }
+  if (!drops.empty() && std::ranges::max(drops) >= epochs) {
+    conflicts.push_back(
+        {{"schedule.drop_epochs", "train.epochs"},
+         fmt::format("schedule.drop_epochs has epoch {}, but the last one is {} (they are counted "
+                     "from 0); remove it or raise train.epochs",
+                     std::ranges::max(drops), epochs - 1)});
+  }
+}
+
+void check_model(const RunConfig& config, std::vector<Conflict>& conflicts) {
+  const ModelOptions& model = config.model;
+  const DataOptions& data = config.data;
+  if (model.dropout > 0 && model.name != "small-cnn") {
+    conflicts.push_back({{"model.dropout", "model.name"},
+                         fmt::format("model.dropout is {}, but {} has no dropout; set it to 0 or "
+                                     "choose model.name = \"small-cnn\"",
+                                     model.dropout, model.name)});
+  }
+  if (model.name == "cifar-tutorial" && data.format != "cifar10") {
+    conflicts.push_back(
+        {{"model.name", "data.format"},
+         fmt::format("model.name = \"cifar-tutorial\" takes colour images of 32x32, data.format = "
+                     "\"cifar10\"; for \"{}\" choose model.name = \"small-cnn\"",
+                     data.format)});
+  }
+  if (data.format == "cifar10" && data.classes != 10) {
+    conflicts.push_back(
+        {{"data.format", "data.classes"},
+         fmt::format("data.classes is {}, but data.format = \"cifar10\" has 10 classes; set it "
+                     "to 10",
+                     data.classes)});
+  }
+}
+
+std::vector<Conflict> find_conflicts(const RunConfig& config) {
+  std::vector<Conflict> conflicts;
+  if (!is_folder_name(config.recipe)) {
+    conflicts.push_back(
+        {{"recipe"},
+         fmt::format("recipe is {}, but it names a folder; use at most 200 bytes, no '/' and no "
+                     "'.' at the beginning",
+                     quote_toml(config.recipe))});
+  }
+  if (config.optimizer.nesterov && config.optimizer.momentum <= 0) {
+    conflicts.push_back({{"optimizer.nesterov", "optimizer.momentum"},
+                         "optimizer.nesterov needs optimizer.momentum above 0; set momentum or "
+                         "turn nesterov off"});
+  }
+  check_schedule(config, conflicts);
+  check_model(config, conflicts);
+  return conflicts;
+}
+
+// Does one of the problems already speak of this key? The field then kept its default, and what a
+// conflict says about it would be about a run that nobody described.
+bool is_about(const std::vector<Problem>& problems, std::string_view key) {
+  return std::ranges::any_of(problems, [key](const Problem& problem) {
+    return problem.message.find(key) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+OptionSet describe_run(RunConfig& config) {
+  OptionSet set;
+  set.add("recipe", &config.recipe,
+          {.help = "What the run calls itself in lists and reports, and the name of its folder "
+                   "under runs/ if --run is not given; empty takes the run file's name."});
+  set.section("data", "What is learned from.", config.data);
+  set.section("augment", "How training samples are varied, anew in every epoch.", config.augment);
+  set.section("loader", "How batches are made; changes speed and memory, never the result.",
+              config.loader);
+  set.section("model", "The network.", config.model);
+  set.section("optimizer", "How weights follow gradients: SGD.", config.optimizer);
+  set.section("schedule", "The learning rate over the run.", config.schedule);
+  set.section("train", "How long, how much at once, and what is fixed for the run.", config.train);
+  set.section("checkpoint", "How often the run is saved, and how much is kept.", config.checkpoint);
+  set.section("lease", "When a process may take over a run from another machine.", config.lease);
+  return set;
+}
+
+std::vector<Problem> validate(const RunConfig& config, std::string_view source) {
+  std::vector<Problem> problems;
+  for (Conflict& conflict : find_conflicts(config)) {
+    problems.push_back({.source = std::string(source), .message = std::move(conflict.message)});
+  }
+  return problems;
+}
+
+std::vector<fs::path> recipe_folders(const fs::path& executable, std::string_view given) {
+  std::vector<fs::path> folders;
+  if (!given.empty()) folders.emplace_back(given);
+  fs::path home = executable.parent_path();
+  if (home.filename() == "libexec") home = home.parent_path();
+  folders.push_back(home / "recipes");
+  folders.push_back(home / "share/tern/recipes");     // tern-train of an installed tern
+  folders.push_back(home / "../share/tern/recipes");  // bin/tern of an installed tern
+  // Only from a build folder, so that no installed tern takes recipes from some folder above it.
+  std::error_code error;
+  if (fs::exists(home / "CMakeCache.txt", error)) folders.push_back(home / "../../recipes");
+  for (fs::path& folder : folders) folder = folder.lexically_normal();
+  return folders;
+}
+
+std::vector<Recipe> list_recipes(const std::vector<fs::path>& folders) {
+  std::map<std::string, fs::path> by_name;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator file(folder, error), end; !error && file != end;
+         file.increment(error)) {
+      const fs::path& path = file->path();
+      std::error_code gone;
+      if (path.extension() == ".toml" && file->is_regular_file(gone)) {
+        by_name.emplace(path.stem().string(), path);
+      }
+    }
+  }
+  std::vector<Recipe> recipes;
+  for (auto& [name, path] : by_name) recipes.push_back({name, path});
+  return recipes;
+}
+
+Result<fs::path> find_run_file(const std::string& file, const std::vector<Recipe>& recipes) {
+  std::error_code error;
+  if (file.find('/') != std::string::npos || file.ends_with(".toml") ||
+      (fs::exists(file, error) && !fs::is_directory(file, error))) {
+    return fs::path(file);
+  }
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes) {
+    if (recipe.name == file) return recipe.path;
+    names.push_back(recipe.name);
+  }
+  const std::optional<std::string> near = nearest_name(file, names);
+  return fail(Code::not_found,
+              fmt::format("no recipe and no run file '{}'; {}`tern recipes` lists the recipes",
+                          file, near ? fmt::format("did you mean {}? ", *near) : ""));
+}
+
+Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector<Recipe>& recipes,
+                                  std::vector<Problem>& problems) {
+  ASSIGN_OR_RETURN(const fs::path path, find_run_file(request.file, recipes));
+  ASSIGN_OR_RETURN(const std::string text, read_run_file(path));
+
+  RunConfig config;
+  OptionSet set = describe_run(config);
+  problems = set.load_toml(text, path.string());
+  for (const std::string& assignment : request.assignments) {
+    if (std::optional<Problem> problem = set.set(assignment)) {
+      problems.push_back(std::move(*problem));
+    }
+  }
+  if (request.steps >= 0) config.train.steps = request.steps;
+  if (config.recipe.empty()) config.recipe = path.stem().string();
+
+  const std::vector<Problem> found = problems;
+  for (Conflict& conflict : find_conflicts(config)) {
+    const auto is_known = [&found](std::string_view key) { return is_about(found, key); };
+    if (std::ranges::any_of(conflict.keys, is_known)) continue;
+    problems.push_back({.source = path.string(), .message = std::move(conflict.message)});
+  }
+  if (!problems.empty()) {
+    return fail(Code::invalid,
+                fmt::format("{} {} to mend first; `tern train --options` explains every option",
+                            problems.size(), problems.size() == 1 ? "problem" : "problems"));
+  }
+  return config;
+}
+
+Result<fs::path> parse_run_folder(const std::string& text) {
+  constexpr std::string_view kFileScheme = "file://";
+  if (text.starts_with(kFileScheme)) {
+    const std::string path = text.substr(kFileScheme.size());
+    if (path.size() > 1 && path.front() == '/') return fs::path(path);
+    return fail(
+        Code::invalid,
+        fmt::format("{} names no folder; write file:///absolute/path or a plain path", text));
+  }
+  if (text.find("://") != std::string::npos) {
+    return fail(Code::invalid, fmt::format("{}: this version of tern keeps runs only in folders "
+                                           "of this machine; give a path or a name",
+                                           text));
+  }
+  if (text.empty()) {
+    return fail(Code::invalid, "the run folder's name is empty; give a path or a name");
+  }
+  if (text.find('/') != std::string::npos || text == "." || text == "..") return fs::path(text);
+
+  // A run once begun under runs/ is found there again, whatever folders appear beside it.
+  std::error_code error;
+  const fs::path named = fs::path(kRunsFolder) / text;
+  if (!fs::exists(named, error) && fs::is_directory(text, error)) return fs::path(text);
+  return named;
+}
+
+Result<fs::path> run_folder(const TrainRequest& request, const RunConfig& config) {
+  if (!request.run.empty()) return parse_run_folder(request.run);
+  return fs::path(kRunsFolder) / config.recipe;
+}
+
+}  // namespace tern

@@ -1,0 +1,90 @@
+#include "train/run_records.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tern {
+namespace {
+
+constexpr char kLogObject[] = "log.txt";
+
+}  // namespace
+
+Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& clock, Log& log,
+                                                     int64_t price_microusd_per_hour) {
+  std::unique_ptr<RunRecords> records(new RunRecords(clock, log));
+  ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, price_microusd_per_hour));
+  ASSIGN_OR_RETURN(records->metrics_, open_record_log(run, kMetricsObject));
+  return records;
+}
+
+void RunRecords::ledger(std::string_view kind, const nlohmann::json& fields) {
+  warn_once(ledger_->record(kind, fields));
+}
+
+void RunRecords::warning(const std::string& what, int64_t step) {
+  log_.warn("train", what, {{"step", std::to_string(step)}});
+  ledger("warning", {{"what", what}, {"step", step}});
+}
+
+void RunRecords::process_begins(int64_t step) {
+  const nlohmann::json mark = {{"process_begins", step}, {"ms", clock_.unix_ms()}};
+  warn_once(metrics_->append(mark.dump()));
+}
+
+void RunRecords::step(const StepLine& line) {
+  // Nine digits bring a float back to its bits, so two runs can be compared by their metrics. Plain
+  // formatting, because this is on the step's path.
+  warn_once(metrics_->append(fmt::format(
+      R"({{"step":{},"epoch":{},"lr":{:.17g},"loss":{:.9g},"top1":{:.6g},"samples":{},"ms":{}}})",
+      line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
+      clock_.unix_ms())));
+}
+
+void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double train_top1,
+                       const Evaluation* test) {
+  nlohmann::json record = {{"epoch_done", epoch},
+                           {"step", step},
+                           {"train_loss", train_loss},
+                           {"train_top1", train_top1},
+                           {"ms", clock_.unix_ms()}};
+  if (test != nullptr) {
+    record["test_loss"] = test->loss;
+    record["test_top1"] = test->top1;
+    record["test_top5"] = test->top5;
+  }
+  warn_once(metrics_->append(record.dump()));
+}
+
+void RunRecords::warn_once(const Status& status) {
+  if (status.has_value() || warned_) return;
+  warned_ = true;
+  log_.warn("train", "cannot write the run's records; training goes on without them",
+            {{"cause", status.error().to_string()}});
+}
+
+Result<int64_t> last_recorded_step(ObjectStore& run) {
+  int64_t skipped = 0;
+  ASSIGN_OR_RETURN(const auto lines, read_json_records(run, kMetricsObject, skipped));
+  // By order in the file, not by clock or maximum: the last process may have come less far than an
+  // earlier one whose lost steps are already counted.
+  int64_t last = 0;
+  for (const nlohmann::json& line : lines) {
+    const auto step = line.find(line.contains("process_begins") ? "process_begins" : "step");
+    if (step != line.end() && step->is_number_integer()) last = step->get<int64_t>();
+  }
+  return last;
+}
+
+Status log_to_run_folder(ObjectStore& run, Log& log) {
+  ASSIGN_OR_RETURN(std::shared_ptr<RecordLog> file, open_record_log(run, kLogObject));
+  log.add_sink([file](std::string_view line) {
+    // Nothing can be said about a log that cannot be written: the line is on stderr.
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    file->append(line).permit_unchecked_error();
+  });
+  return {};
+}
+
+}  // namespace tern

@@ -1,0 +1,59 @@
+// The step loop. Start here for training: trainer.cc reads as the story of a run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/result.h"
+#include "preempt/notice.h"
+#include "report/run_report.h"
+#include "storage/object_store.h"
+#include "storage/sequence.h"
+#include "train/run_config.h"
+
+namespace tern {
+
+// What has happened after a step; for progress on a screen, and for tests that interrupt.
+struct StepEvent {
+  int64_t step = 0;  // steps done
+  int64_t total_steps = 0;
+  int64_t samples = 0;  // trained on so far, of total_samples
+  int64_t total_samples = 0;
+  int64_t epoch = 0;
+  double loss = 0;
+};
+
+struct TrainerSetup {
+  RunConfig config;
+  std::string run_name;  // for messages: "runs/demo"
+  std::string command;   // what was typed
+  Holder me;
+  int64_t cores = 1;  // of this machine; the thread count if the run file leaves it open
+  // These outlive the training.
+  ObjectStore* run = nullptr;
+  Clock* clock = nullptr;
+  Log* log = nullptr;
+  NoticeBoard* board = nullptr;
+  std::function<void(const StepEvent&)> on_start;  // once, before the first step
+  std::function<void(const StepEvent&)> on_step;   // after each step, between steps
+};
+
+// How this process ended.
+struct Outcome {
+  RunStatus status = RunStatus::done;
+  int exit_code = 0;
+  int64_t step = 0;
+  int64_t steps_lost = 0;  // steps done that no checkpoint holds
+  std::string reason;
+};
+
+// Trains until done or told to leave: resumes whatever the run folder holds, keeps checkpoints,
+// ledger and metrics, and writes model.safetensors and report.json at the end. An error is returned
+// only if the run could not begin, or was lost to another process; a run that fails later is an
+// Outcome like any other, told in its ledger.
+Result<Outcome> train(const TrainerSetup& setup);
+
+}  // namespace tern
