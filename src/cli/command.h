@@ -1,0 +1,50 @@
+// The commands of `tern`, one file each. main() is the list of them; start there.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "train/run_config.h"
+
+namespace tern {
+
+// What the commands know of the process they run in. main() reads it once; nothing else asks the
+// environment.
+struct Surroundings {
+  std::filesystem::path executable;  // /proc/self/exe's target
+  std::string recipes;               // $TERN_RECIPES
+  std::string libtorch;              // $TERN_LIBTORCH
+  std::string library_path;          // $LD_LIBRARY_PATH
+  std::filesystem::path cache;       // $XDG_CACHE_HOME/tern or ~/.cache/tern; empty without a home
+
+  std::vector<Recipe> list_recipes() const {
+    return tern::list_recipes(recipe_folders(executable, recipes));
+  }
+};
+
+using Arguments = std::vector<std::string>;  // what follows the command's name
+
+// A command prints its answer to stdout and returns 0, or an exit code (exit_codes.h) after saying
+// why on stderr. An Error is printed, and turned into its exit code, by main().
+Result<int> train_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> recipes_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> init_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> report_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> docs_command(const Surroundings& surroundings, const Arguments& arguments);
+
+// What `tern train --options` prints: key, value and explanation of every option.
+std::string format_option_help(const OptionSet& set);
+// docs/configuration.md.
+std::string configuration_page();
+// A line or two per recipe, and where they are.
+std::string format_recipes(const std::vector<Recipe>& recipes);
+
+// `tern --help`, on a screen of 24 lines by 80 columns.
+extern const char kTernHelp[];
+// `tern train --help`, and `tern train` without arguments.
+extern const char kTrainHelp[];
+extern const char kTrainTeach[];
+
+}  // namespace tern

@@ -1,0 +1,90 @@
+// What the commands say. That they do it is tested end to end, in tests/.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "cli/command.h"
+#include "train/train_flags.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const fs::path kSource = TERN_SOURCE_DIR;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// ASCII only, so bytes are columns.
+size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+TEST(Help, FitsAScreen) {
+  const std::string help = kTernHelp;
+  EXPECT_LE(std::ranges::count(help, '\n'), 23);  // and a line for the prompt
+  EXPECT_LE(widest_line(help), 80U);
+  EXPECT_LE(widest_line(kTrainHelp), 80U);
+  EXPECT_LE(widest_line(kTrainTeach), 80U);
+}
+
+TEST(Help, OfTrainListsEveryFlag) {
+  CLI::App app;
+  app.set_help_flag();
+  TrainRequest request;
+  add_train_flags(app, request);
+  for (const CLI::Option* option : app.get_options()) {
+    EXPECT_THAT(kTrainHelp, HasSubstr("  " + option->get_name() + " "));
+  }
+}
+
+TEST(OptionHelp, ExplainsEveryOptionWithinEightyColumns) {
+  RunConfig config;
+  config.train.epochs = 7;
+  const OptionSet set = describe_run(config);
+  const std::string help = format_option_help(set);
+  for (const OptionSet::Entry& entry : set.entries()) {
+    EXPECT_THAT(help, HasSubstr("  " + entry.key + " = "));
+  }
+  EXPECT_THAT(help, HasSubstr("  train.epochs = 7\n"));
+  EXPECT_LE(widest_line(help), 80U);
+}
+
+TEST(ConfigurationPage, IsInStepWithTheOptions) {
+  EXPECT_EQ(read(kSource / "docs/configuration.md"), configuration_page())
+      << "run: tern docs configuration > docs/configuration.md";
+}
+
+TEST(Recipes, OfTheSourceTreeAreValidAndIntroduceThemselves) {
+  const std::vector<Recipe> recipes = list_recipes({kSource / "recipes"});
+  EXPECT_FALSE(recipes.empty());
+  for (const Recipe& recipe : recipes) {
+    std::vector<Problem> problems;
+    EXPECT_TRUE(load_run_config({.file = recipe.name}, recipes, problems)) << recipe.name;
+    for (const Problem& problem : problems) ADD_FAILURE() << problem.to_string();
+  }
+  const std::string text = format_recipes(recipes);
+  EXPECT_THAT(text, HasSubstr("  fashion-mnist     clothes"));
+  EXPECT_THAT(text, HasSubstr((kSource / "recipes").string()));
+  EXPECT_THAT(text, testing::Not(HasSubstr("does not say what it trains")));
+}
+
+TEST(Recipes, OneWithoutAnIntroductionIsListedAllTheSame) {
+  EXPECT_THAT(format_recipes({{.name = "bare", .path = "/nowhere/bare.toml"}}),
+              HasSubstr("  bare  (does not say what it trains)\n"));
+}
+
+}  // namespace
+}  // namespace tern

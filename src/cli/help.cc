@@ -1,0 +1,71 @@
+// The pages that teach. commands_test.cc holds them to the flags and to the size of a screen.
+#include "cli/command.h"
+
+namespace tern {
+
+const char kTernHelp[] =
+    R"(tern trains deep-learning models on machines that may vanish at any moment.
+A run that was interrupted continues, to the bit, when you type the same again.
+
+Begin with
+  tern recipes                          what can be trained out of the box
+  tern train fashion-mnist --run demo   train it, into the folder runs/demo
+  tern report demo                      how it went, and what was lost
+
+Commands
+  train FILE     train on this machine, or continue where the run was left
+  report DIR     how a run ended and why; --json for programs
+  recipes        the recipes: complete, named run files
+  init RECIPE    print a run file to edit: tern init fashion-mnist > my.toml
+
+FILE is a run file or a recipe's name, DIR a run folder or a run's name.
+Read on: tern COMMAND --help, tern train --options, docs/ in the source tree.
+)";
+
+const char kTrainHelp[] =
+    R"(tern train: train on this machine, or continue where the run was left.
+
+  tern train FILE [--run DIR] [--set key=value]... [--steps N]
+                  [--halt-file PATH] [--fresh]
+
+  FILE              a run file, or the name of a recipe (see `tern recipes`)
+  --run DIR         the run's folder; a NAME without '/' stands for runs/NAME.
+                    Not given: runs/ and the name of the run file
+  --set key=value   set one option, over the run file; may be given many times
+  --steps N         stop after step N and change nothing else; 0 is no limit
+  --halt-file PATH  save and leave as preempted once this file exists
+  --fresh           begin anew; the old run is kept beside it under a number
+  --options         explain every option, with the values of FILE if given
+  --help            this page
+
+Resuming: type the same command again. A run folder that holds a run is
+continued at its newest checkpoint, with the same data, order and arithmetic, so
+the result is the same to the bit. What may differ then (epochs, steps,
+checkpoint.every, loader.threads and more) is marked in `tern train --options`.
+
+A notice (SIGTERM, SIGUSR1 or the halt file) or Ctrl-C makes the run save and
+leave between two steps; Ctrl-C twice leaves at once, without saving.
+
+Exit codes: 0 done, 75 preempted (run it again), 10 stopped by Ctrl-C, 2 usage
+or run file, 3 something was not found, 4 damaged data, 5 another process has
+the run or it is another run's folder, 6 disk or permissions, 7 the run was
+taken over, 1 a bug, 130 Ctrl-C twice.
+)";
+
+const char kTrainTeach[] =
+    R"(tern train: which run file or recipe?
+
+  tern train fashion-mnist                     a recipe, into runs/fashion-mnist
+  tern train fashion-mnist --run demo          the same, into runs/demo
+  tern train my.toml --set train.epochs=3      a run file, one option changed
+
+A command that was interrupted continues the run when it is typed again. It
+exits with 0 when the run is done, 75 when it was preempted, 10 when Ctrl-C
+stopped it; anything else is an error, with the reason on stderr.
+
+Read on: `tern recipes` lists the recipes, `tern train --help` explains the
+flags, `tern train --options` all options, `tern init RECIPE` prints a run file
+to edit.
+)";
+
+}  // namespace tern

@@ -1,0 +1,111 @@
+// `tern`: the one program a user types. It links no LibTorch and answers in milliseconds; what
+// computes is another program, which train_command.cc starts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string_view>
+
+#include "cli/command.h"
+#include "core/options.h"
+#include "train/exit_codes.h"
+
+namespace tern {
+namespace {
+
+struct Command {
+  std::string_view name;
+  Result<int> (*run)(const Surroundings&, const Arguments&);
+  bool hidden = false;
+};
+constexpr Command kCommands[] = {
+    {"train", train_command}, {"report", report_command},   {"recipes", recipes_command},
+    {"init", init_command},   {"docs", docs_command, true},  // writes docs/configuration.md
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Result<Surroundings> look_around() {
+  Surroundings around;
+  std::error_code error;
+  around.executable = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return fail(Code::unavailable,
+                "cannot read /proc/self/exe, which tells where tern is; mount "
+                "/proc and try again");
+  }
+  around.recipes = environment("TERN_RECIPES");
+  around.libtorch = environment("TERN_LIBTORCH");
+  around.library_path = environment("LD_LIBRARY_PATH");
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
+    around.cache = std::filesystem::path(cache) / "tern";
+  } else if (const std::string home = environment("HOME"); !home.empty()) {
+    around.cache = std::filesystem::path(home) / ".cache/tern";
+  }
+  return around;
+}
+
+Error unknown_command(const std::string& name) {
+  std::vector<std::string> names = {"--help", "--version"};
+  for (const Command& command : kCommands) {
+    if (!command.hidden) names.emplace_back(command.name);
+  }
+  const std::optional<std::string> near = nearest_name(name, names);
+  return fail(
+      Code::invalid,
+      fmt::format("unknown {} {}; {}see `tern --help`", name.starts_with('-') ? "flag" : "command",
+                  name, near ? fmt::format("did you mean `tern {}`? ", *near) : ""));
+}
+
+Result<int> run_command(Arguments arguments) {
+  std::string name = arguments.empty() ? "--help" : arguments.front();
+  if (name == "help" && arguments.size() > 1) {  // `tern help train` is `tern train --help`
+    name = arguments[1];
+    arguments = {name, "--help"};
+  }
+  if (name == "--help" || name == "-h" || name == "help") {
+    fmt::print("{}", kTernHelp);
+    return kExitDone;
+  }
+  if (name == "--version") {
+    fmt::print("tern {}\n", TERN_VERSION);
+    return kExitDone;
+  }
+  for (const Command& command : kCommands) {
+    if (command.name != name) continue;
+    ASSIGN_OR_RETURN(const Surroundings around, look_around());
+    return command.run(around, {arguments.begin() + 1, arguments.end()});
+  }
+  return unknown_command(name);
+}
+
+int run_and_explain(int argc, char** argv) {
+  const Result<int> exit_code = run_command({argv + std::min(argc, 1), argv + argc});
+  if (!exit_code) {
+    fmt::print(stderr, "tern: {}\n", exit_code.error().message);
+    return exit_code_of(exit_code.error().code);
+  }
+  if (std::fflush(stdout) != 0) {
+    fmt::print(stderr, "tern: could not write the answer; is the disk full?\n");
+    return kExitUnavailable;
+  }
+  return *exit_code;
+}
+
+}  // namespace
+}  // namespace tern
+
+int main(int argc, char** argv) {
+  try {
+    return tern::run_and_explain(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tern: this is a bug in tern: %s\n", error.what());
+    return tern::kExitInternal;
+  }
+}

@@ -1,0 +1,91 @@
+#include "cli/python_torch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <string>
+
+#include "storage/file_door.h"
+
+extern char** environ;  // POSIX declares it nowhere
+
+namespace tern {
+namespace {
+
+// Without the current folder in the path: a types.py or torch/ that lies there is not the answer.
+constexpr char kQuestion[] = R"(
+import sys
+sys.path = [p for p in sys.path if p]
+import importlib.util
+spec = importlib.util.find_spec("torch")
+if spec and spec.submodule_search_locations:
+    print(list(spec.submodule_search_locations)[0])
+)";
+
+constexpr size_t kAnswerBytesMax = 4096;  // PATH_MAX
+
+// Starts python3 with its output into `out`; 0 if there is none.
+pid_t start_python(int out) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string program = "python3";
+  std::string flag = "-c";
+  std::string question = kQuestion;
+  std::array<char*, 4> arguments{program.data(), flag.data(), question.data(), nullptr};
+  pid_t child = 0;
+  const int error =
+      posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return error == 0 ? child : 0;
+}
+
+// Everything up to the end of file; empty if that did not come in time.
+std::string read_until(int in, Clock& clock, Nanoseconds deadline) {
+  std::string answer;
+  std::array<char, 1024> buffer;
+  while (answer.size() <= kAnswerBytesMax) {
+    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - clock.now()).count();
+    pollfd source{in, POLLIN, 0};
+    if (left <= 0 || poll(&source, 1, static_cast<int>(left)) <= 0) return "";
+    const ssize_t count = read(in, buffer.data(), buffer.size());
+    if (count < 0) return "";
+    if (count == 0) return answer;
+    answer.append(buffer.data(), static_cast<size_t>(count));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> find_python_torch(Clock& clock, Nanoseconds limit) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
+  const FileDescriptor in(ends[0]);
+  pid_t child = 0;
+  {
+    const FileDescriptor out(ends[1]);  // closed before reading, or the end would never come
+    child = start_python(out.get());
+  }
+  if (child == 0) return std::nullopt;
+
+  const std::string answer = read_until(in.get(), clock, clock.now() + limit);
+  // Whether it has answered or hangs, it is no longer needed. It is our child and not yet waited
+  // for, so the number is still its own.
+  kill(child, SIGKILL);
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  const std::string folder = answer.substr(0, answer.find('\n'));
+  if (folder.empty()) return std::nullopt;
+  return folder;
+}
+
+}  // namespace tern

@@ -1,0 +1,116 @@
+// `tern train`: checks the run file, finds LibTorch, sets the environment it needs and becomes
+// tern-train, which does the work under the same pid.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/command.h"
+#include "cli/find_libtorch.h"
+#include "cli/python_torch.h"
+#include "cli/trainer_environment.h"
+#include "train/exit_codes.h"
+#include "train/train_flags.h"
+
+namespace tern {
+
+namespace {
+
+// Long enough for a Python on a cold network disk.
+constexpr std::chrono::seconds kPythonLimit{5};
+
+// Prints every problem on a line of its own; the error that sums them up is main()'s to print.
+Result<RunConfig> load_and_explain(const TrainRequest& request, const Surroundings& around) {
+  std::vector<Problem> problems;
+  Result<RunConfig> config = load_run_config(request, around.list_recipes(), problems);
+  for (const Problem& problem : problems) fmt::print(stderr, "{}\n", problem.to_string());
+  return config;
+}
+
+Result<int> print_options(const TrainRequest& request, const Surroundings& around) {
+  RunConfig config;
+  if (!request.file.empty()) {
+    ASSIGN_OR_RETURN(config, load_and_explain(request, around));
+  }
+  fmt::print("Every option and its value, for a run file or for --set key=value:\n\n{}",
+             format_option_help(describe_run(config)));
+  return kExitDone;
+}
+
+Result<std::filesystem::path> find_trainer(const std::filesystem::path& executable) {
+  const std::filesystem::path folder = executable.parent_path();
+  for (const char* place : {"libexec/tern-train", "../libexec/tern-train"}) {
+    const std::filesystem::path trainer = (folder / place).lexically_normal();
+    if (access(trainer.c_str(), X_OK) == 0) return trainer;
+  }
+  return fail(Code::not_found,
+              fmt::format("{}/libexec/tern-train, the part of tern that trains, is "
+                          "missing; build it with `make build`, or unpack the "
+                          "whole bundle again",
+                          folder.string()));
+}
+
+// Returns only if it fails.
+Error become(const std::filesystem::path& program, const Arguments& arguments,
+             const std::vector<EnvironmentChange>& environment) {
+  for (const EnvironmentChange& change : environment) {
+    if (change.value) {
+      setenv(change.name.c_str(), change.value->c_str(), 1);
+    } else {
+      unsetenv(change.name.c_str());
+    }
+  }
+  std::string name = program.string();
+  Arguments copies = arguments;
+  std::vector<char*> pointers = {name.data()};
+  for (std::string& argument : copies) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  execv(program.c_str(), pointers.data());
+  return fail(Code::unavailable, fmt::format("cannot start {}: {}; was it built for this machine?",
+                                             program.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<int> train_command(const Surroundings& surroundings, const Arguments& arguments) {
+  bool help = false;
+  bool options = false;
+  TrainRequest request;
+  CLI::App app;
+  app.set_help_flag();
+  app.add_flag("-h,--help", help);
+  app.add_flag("--options", options);
+  add_train_flags(app, request);
+  RETURN_IF_ERROR(parse_flags(app, arguments, "tern train --help"));
+  if (help) {
+    fmt::print("{}", kTrainHelp);
+    return kExitDone;
+  }
+  if (options) return print_options(request, surroundings);
+  if (request.file.empty()) {
+    fmt::print(stderr, "{}", kTrainTeach);
+    return kExitUsage;
+  }
+
+  ASSIGN_OR_RETURN(const RunConfig config, load_and_explain(request, surroundings));
+  ASSIGN_OR_RETURN(const std::filesystem::path run, run_folder(request, config));
+  ASSIGN_OR_RETURN(const std::filesystem::path trainer, find_trainer(surroundings.executable));
+  SystemClock clock;
+  ASSIGN_OR_RETURN(
+      const std::filesystem::path libtorch,
+      find_libtorch({.given = surroundings.libtorch,
+                     .programs_folder = surroundings.executable.parent_path(),
+                     .cache_folder = surroundings.cache,
+                     .ask_python = [&clock] { return find_python_torch(clock, kPythonLimit); }}));
+
+  const int64_t cores = usable_cores();
+  const int64_t recorded = request.fresh ? 0 : recorded_threads(run);
+  const int64_t threads = decide_threads(recorded, config.train.threads, cores);
+  return become(trainer, arguments,
+                trainer_environment(libtorch, surroundings.library_path, threads, cores));
+}
+
+}  // namespace tern

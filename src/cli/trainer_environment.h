@@ -1,0 +1,39 @@
+// The environment that LibTorch's libraries read when they load. It must be right before tern-train
+// starts: OpenMP and MKL look at it once, and the number of threads is part of the arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tern {
+
+struct EnvironmentChange {
+  std::string name;
+  std::optional<std::string> value;  // nothing: unset it
+
+  bool operator==(const EnvironmentChange&) const = default;
+};
+
+// Tells tern-train how many threads were decided on.
+inline constexpr char kThreadsVariable[] = "TERN_THREADS";
+
+// Cores that this process may use; at least 1.
+int64_t usable_cores();
+
+// The thread count recorded with the run in this folder; 0 if there is none. Damage is none of our
+// business: tern-train looks at the whole run and says so.
+int64_t recorded_threads(const std::filesystem::path& run_folder);
+
+// A run keeps the count it began with (`recorded`), whatever the machine has: sums in another order
+// are other sums. A new run takes what was configured or else one per core. 0: not given.
+int64_t decide_threads(int64_t recorded, int64_t configured, int64_t cores);
+
+// `library_path` is the present $LD_LIBRARY_PATH.
+std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& libtorch,
+                                                   const std::string& library_path, int64_t threads,
+                                                   int64_t cores);
+
+}  // namespace tern

@@ -1,0 +1,68 @@
+#include "cli/trainer_environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "train/run_config.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> value(const std::vector<EnvironmentChange>& changes,
+                                 std::string_view name) {
+  for (const EnvironmentChange& change : changes) {
+    if (change.name == name) return change.value;
+  }
+  ADD_FAILURE() << name << " is left as it was";
+  return std::nullopt;
+}
+
+TEST(TrainerEnvironment, ARunKeepsItsThreadsAndANewOneTakesTheMachines) {
+  EXPECT_EQ(decide_threads(0, 0, 2), 2);
+  EXPECT_EQ(decide_threads(0, 3, 2), 3);
+  EXPECT_EQ(decide_threads(8, 3, 2), 8);
+  EXPECT_GE(usable_cores(), 1);
+}
+
+TEST(TrainerEnvironment, TheLibrariesLearnTheirThreadsAndFolder) {
+  const auto changes = trainer_environment("/opt/libtorch", "", 2, 2);
+  EXPECT_EQ(value(changes, "LD_LIBRARY_PATH"), "/opt/libtorch/lib");
+  EXPECT_EQ(value(changes, "OMP_NUM_THREADS"), "2");
+  EXPECT_EQ(value(changes, "MKL_NUM_THREADS"), "2");
+  EXPECT_EQ(value(changes, "TERN_THREADS"), "2");
+  EXPECT_EQ(value(changes, "OMP_WAIT_POLICY"), std::nullopt);
+  EXPECT_EQ(value(changes, "KMP_BLOCKTIME"), std::nullopt);
+  EXPECT_EQ(value(changes, "GOMP_SPINCOUNT"), std::nullopt);
+  EXPECT_EQ(value(trainer_environment("/opt/libtorch", "/a:/b", 2, 2), "LD_LIBRARY_PATH"),
+            "/opt/libtorch/lib:/a:/b");
+}
+
+TEST(TrainerEnvironment, MoreThreadsThanCoresWaitPassively) {
+  const auto changes = trainer_environment("/opt/libtorch", "", 3, 2);
+  EXPECT_EQ(value(changes, "OMP_WAIT_POLICY"), "passive");
+  EXPECT_EQ(value(changes, "KMP_BLOCKTIME"), "0");
+  EXPECT_EQ(value(changes, "GOMP_SPINCOUNT"), "0");
+}
+
+TEST(TrainerEnvironment, TheRecordedThreadsAreThoseOfTheRunFolder) {
+  std::string folder = testing::TempDir() + "trainer_environment_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  EXPECT_EQ(recorded_threads(folder), 0);
+
+  RunConfig config;
+  config.train.threads = 6;
+  std::ofstream(fs::path(folder) / kRunFileObject)
+      << describe_run(config).to_toml(OptionSet::Comments::no);
+  EXPECT_EQ(recorded_threads(folder), 6);
+
+  std::ofstream(fs::path(folder) / kRunFileObject) << "[train\nthreads = 6\n";
+  EXPECT_EQ(recorded_threads(folder), 0);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tern
