@@ -1,0 +1,164 @@
+// A person's run on a machine that goes away, with the real programs: notices, kills, two
+// processes, starting anew, going on for longer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tern_run.h"
+#include "train/exit_codes.h"
+
+namespace tern {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kMiddle = 150;  // of 600 steps
+
+class SurvivesPreemption : public testing::Test {
+ protected:
+  // Starts a run, waits for its middle, does `interrupt`, and returns how it ended.
+  Finished interrupt_in_the_middle(const std::string& name, std::vector<std::string> more,
+                                   const std::function<void(const Process&)>& interrupt) {
+    Process process(place_.start(Workplace::train(name, std::move(more))));
+    EXPECT_TRUE(wait_until([&] { return place_.steps_recorded(name) >= kMiddle; }));
+    interrupt(process);
+    return process.wait();
+  }
+
+  void expect_same_as_uninterrupted(const std::string& name) {
+    const Finished whole = place_.tern(Workplace::train("whole"));
+    ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+    EXPECT_EQ(place_.losses(name), place_.losses("whole"));
+    EXPECT_TRUE(read_text(place_.run(name) / "model.safetensors") ==
+                read_text(place_.run("whole") / "model.safetensors"));
+  }
+
+  Workplace place_;
+};
+
+TEST_F(SurvivesPreemption, ATerminationNoticeSavesAndTheSameCommandGoesOn) {
+  for (const int number : {SIGTERM, SIGUSR1}) {
+    const std::string name = number == SIGTERM ? "term" : "usr1";
+    const Finished first =
+        interrupt_in_the_middle(name, {}, [&](const Process& process) { process.signal(number); });
+    EXPECT_EQ(first.exit_code, kExitPreempted) << first.err;
+    EXPECT_THAT(first.out, HasSubstr("0 steps lost"));
+    const auto report = place_.report(name);
+    EXPECT_EQ(report["status"], "preempted");
+    EXPECT_EQ(report["steps_lost"], 0);
+    const int64_t stopped_at = report["step"];
+    EXPECT_LT(stopped_at, 600);
+    EXPECT_FALSE(read_text(place_.run(name) / "model.safetensors").empty());
+
+    const Finished second = place_.tern(Workplace::train(name));
+    EXPECT_EQ(second.exit_code, kExitDone) << second.err;
+    EXPECT_THAT(second.err, HasSubstr("resuming"));
+    ASSERT_EQ(place_.ledger(name, "resume").size(), 1u);
+    EXPECT_EQ(place_.ledger(name, "resume")[0]["step"], stopped_at);
+    EXPECT_EQ(place_.report(name)["interruptions"], 1);
+    EXPECT_EQ(place_.report(name)["status"], "done");
+  }
+  expect_same_as_uninterrupted("term");
+}
+
+TEST_F(SurvivesPreemption, AHaltFileIsANoticeAndMustBeRemovedToGoOn) {
+  const std::vector<std::string> flags = {"--halt-file", "preempt.txt"};
+  const Finished first = interrupt_in_the_middle(
+      "run", flags, [&](const Process&) { write_text(place_ / "preempt.txt", ""); });
+  EXPECT_EQ(first.exit_code, kExitPreempted) << first.err;
+  EXPECT_EQ(place_.ledger("run", "notice")[0]["source"], "file preempt.txt");
+  const Finished refused = place_.tern(Workplace::train("run", flags));
+  EXPECT_EQ(refused.exit_code, kExitPrecondition);
+  EXPECT_THAT(refused.err, HasSubstr("remove it to train"));
+  std::filesystem::remove(place_ / "preempt.txt");
+  EXPECT_EQ(place_.tern(Workplace::train("run", flags)).exit_code, kExitDone);
+}
+
+TEST_F(SurvivesPreemption, CtrlCSavesAndLeavesAsStopped) {
+  const Finished first =
+      interrupt_in_the_middle("run", {}, [](const Process& process) { process.signal(SIGINT); });
+  EXPECT_EQ(first.exit_code, kExitStopped) << first.err;
+  EXPECT_EQ(place_.report("run")["status"], "stopped");
+  EXPECT_EQ(place_.report("run")["steps_lost"], 0);
+  EXPECT_EQ(place_.tern(Workplace::train("run")).exit_code, kExitDone);
+}
+
+TEST_F(SurvivesPreemption, AKillWithoutNoticeIsReportedAndResumedToTheBit) {
+  const Finished first =
+      interrupt_in_the_middle("run", {}, [](const Process& process) { process.signal(SIGKILL); });
+  EXPECT_EQ(first.exit_code, -SIGKILL);
+  const auto report = place_.report("run");
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_THAT(report["reason"].get<std::string>(), HasSubstr("killed"));
+  const int64_t reached = place_.steps_recorded("run");
+
+  const Finished second = place_.tern(Workplace::train("run"));
+  EXPECT_EQ(second.exit_code, kExitDone) << second.err;
+  const auto resume = place_.ledger("run", "resume");
+  ASSERT_EQ(resume.size(), 1u);
+  EXPECT_EQ(resume[0]["step"].get<int64_t>() + resume[0]["steps_lost"].get<int64_t>(), reached);
+  EXPECT_EQ(place_.report("run")["steps_lost"], resume[0]["steps_lost"]);
+  expect_same_as_uninterrupted("run");
+}
+
+TEST_F(SurvivesPreemption, ASecondProcessIsRefusedAndNamesTheFirst) {
+  Process first(place_.start(Workplace::train("run", {"--set", "train.epochs=100000"})));
+  ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("run") >= 10; }));
+  const Finished second = place_.tern(Workplace::train("run", {"--set", "train.epochs=100000"}));
+  EXPECT_EQ(second.exit_code, kExitPrecondition);
+  EXPECT_THAT(second.err, HasSubstr("pid " + std::to_string(first.pid())));
+  const Finished fresh = place_.tern(Workplace::train("run", {"--fresh"}));
+  EXPECT_EQ(fresh.exit_code, kExitPrecondition) << "--fresh moved a live run away";
+  EXPECT_EQ(place_.report("run")["status"], "running");
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.wait().exit_code, kExitPreempted);
+}
+
+TEST_F(SurvivesPreemption, FreshKeepsTheOldRunUnderANumber) {
+  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "5"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "7", "--fresh"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "9", "--fresh"})).exit_code, kExitDone);
+  EXPECT_EQ(place_.report("run.1")["step"], 5);
+  EXPECT_EQ(place_.report("run.2")["step"], 7);
+  EXPECT_EQ(place_.report("run")["step"], 9);
+  EXPECT_EQ(place_.ledger("run", "resume").size(), 0u);
+}
+
+TEST_F(SurvivesPreemption, StepsStopsThereAndALargerNumberGoesOnAsIfItHadNot) {
+  for (const char* steps : {"7", "200", "600"}) {
+    const Finished finished = place_.tern(Workplace::train("run", {"--steps", steps}));
+    ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+    const auto report = place_.report("run");
+    EXPECT_EQ(report["step"], std::atoi(steps));
+    EXPECT_EQ(report["status"], "done");
+    EXPECT_TRUE(report["top1"].is_number());
+    EXPECT_EQ(report["interruptions"], 0);
+  }
+  expect_same_as_uninterrupted("run");
+}
+
+TEST_F(SurvivesPreemption, AResumeKeepsTheRecordedThreadCount) {
+  const std::vector<std::string> three = {"--steps", "5", "--set", "train.threads=3"};
+  ASSERT_EQ(place_.tern(Workplace::train("run", three)).exit_code, kExitDone);
+  // Left open, the run's own count is taken, whatever this machine has.
+  const Finished resumed =
+      place_.tern(Workplace::train("run", {"--steps", "9", "--set", "train.threads=0"}));
+  ASSERT_EQ(resumed.exit_code, kExitDone) << resumed.err;
+  EXPECT_EQ(place_.ledger("run", "resume")[0]["threads"], 3);
+  const Finished other =
+      place_.tern(Workplace::train("run", {"--steps", "12", "--set", "train.threads=2"}));
+  EXPECT_EQ(other.exit_code, kExitPrecondition);
+  EXPECT_THAT(other.err, HasSubstr("the run has 3, you ask for 2"));
+}
+
+TEST_F(SurvivesPreemption, ATimeLimitEndsTheRunWithACheckpoint) {
+  const std::vector<std::string> limited = {"--set", "train.time_limit=\"300ms\"", "--set",
+                                            "train.epochs=100000"};
+  const Finished finished = place_.tern(Workplace::train("run", limited));
+  EXPECT_EQ(finished.exit_code, kExitDone) << finished.err;
+  EXPECT_THAT(place_.report("run")["reason"].get<std::string>(), HasSubstr("time limit"));
+  EXPECT_LT(place_.report("run")["step"], 600'000);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,100 @@
+#include "tern_run.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace tern {
+namespace {
+
+// 600 steps, about a second: long enough to interrupt, short enough to repeat.
+constexpr char kRunFile[] = R"(
+recipe = "tiny"
+[data]
+format = "idx"
+path = "data"
+classes = 4
+[augment]
+pad_crop = 1
+flip = true
+[model]
+name = "small-cnn"
+width = 4
+dropout = 0.1
+[optimizer]
+learning_rate = 0.02
+[train]
+batch = 16
+epochs = 100
+evaluate_every = 10
+threads = 1
+[checkpoint]
+every = "100ms"
+)";
+
+std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
+  std::vector<nlohmann::json> records;
+  std::istringstream lines(read_text(path));
+  for (std::string line; std::getline(lines, line);) {
+    auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object()) records.push_back(std::move(json));
+  }
+  return records;
+}
+
+}  // namespace
+
+Workplace::Workplace() {
+  write_tiny_data(scratch_ / "data", {});
+  write_text(scratch_ / "run.toml", kRunFile);
+}
+
+Process::Start Workplace::start(const std::vector<std::string>& words) const {
+  Process::Start start;
+  start.command = {TERN_PROGRAM};
+  start.command.insert(start.command.end(), words.begin(), words.end());
+  start.folder = scratch_.path();
+  return start;
+}
+
+Finished Workplace::tern(const std::vector<std::string>& words) const {
+  return run_to_end(start(words));
+}
+
+std::vector<std::string> Workplace::train(const std::string& name, std::vector<std::string> more) {
+  std::vector<std::string> words = {"train", "run.toml", "--run", name};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+int64_t Workplace::steps_recorded(const std::string& name) const {
+  const auto all = losses(name);
+  return all.empty() ? 0 : all.rbegin()->first;
+}
+
+nlohmann::json Workplace::report(const std::string& name) const {
+  const Finished finished = tern({"report", name, "--json"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  auto json = nlohmann::json::parse(finished.out, nullptr, false);
+  EXPECT_TRUE(json.is_object()) << finished.out;
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+std::vector<nlohmann::json> Workplace::ledger(const std::string& name,
+                                              const std::string& kind) const {
+  std::vector<nlohmann::json> found;
+  for (auto& record : json_lines(run(name) / "ledger.jsonl")) {
+    if (record.value("kind", "") == kind) found.push_back(std::move(record));
+  }
+  return found;
+}
+
+std::map<int64_t, double> Workplace::losses(const std::string& name) const {
+  std::map<int64_t, double> losses;
+  for (const auto& record : json_lines(run(name) / "metrics.jsonl")) {
+    if (record.contains("loss")) losses[record["step"]] = record["loss"];
+  }
+  return losses;
+}
+
+}  // namespace tern
