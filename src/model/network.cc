@@ -20,8 +20,9 @@ class SmallCnn final : public Network {
         dropout_(options.dropout) {}
 
   torch::Tensor forward(torch::Tensor x) override {
-    x = torch::max_pool2d(torch::relu(conv1_(x)), 2);
-    x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
+    // The largest of four, then cut at zero: the same as the other way round, for a quarter of it.
+    x = torch::relu(torch::max_pool2d(conv1_(x), 2));
+    x = torch::relu(torch::max_pool2d(conv2_(x), 2));
     x = torch::relu(fc1_(x.flatten(1)));
     if (dropout_ > 0) x = torch::dropout(x, dropout_, is_training());
     return fc2_(x);

@@ -109,7 +109,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (aside) log.info("train", "the old run is kept", {{"in", aside->string()}});
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
-  print_options(config);
+  // A run that goes on has shown them before; what changed since is logged.
+  if (!store->stat(kRunFileObject).has_value()) print_options(config);
 
   Screen screen(log, clock);
   const Result<Outcome> outcome =
