@@ -53,6 +53,8 @@ Process::~Process() {
 
 void Process::signal(int number) const { EXPECT_EQ(kill(pid_, number), 0); }
 
+std::string Process::err_so_far() const { return read_text(err_); }
+
 Finished Process::wait() {
   int status = 0;
   EXPECT_EQ(waitpid(pid_, &status, 0), pid_);

@@ -33,6 +33,8 @@ class Process {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
+  // What it has said on stderr until now.
+  std::string err_so_far() const;
   // Waits for its end.
   Finished wait();
 

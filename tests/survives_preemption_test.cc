@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "core/clock.h"
+#include "storage/disk_store.h"
+#include "storage/file_door.h"
+#include "storage/prefix_store.h"
+#include "storage/sequence.h"
 #include "tern_run.h"
 #include "train/exit_codes.h"
 
@@ -112,6 +117,30 @@ TEST_F(SurvivesPreemption, ASecondProcessIsRefusedAndNamesTheFirst) {
   EXPECT_EQ(place_.report("run")["status"], "running");
   first.signal(SIGTERM);
   EXPECT_EQ(first.wait().exit_code, kExitPreempted);
+}
+
+// A run whose holder is, or was, on another machine: one waits for its lease to run out.
+TEST_F(SurvivesPreemption, ANoticeEndsTheWaitForAHolderOnAnotherMachine) {
+  RealFileDoor door;
+  SystemClock clock;
+  auto store = DiskStore::open(place_.run("run"), door);
+  PrefixStore checkpoints(**store, "checkpoints");
+  Holder elsewhere = *this_process();
+  elsewhere.host = "far-away";
+  elsewhere.boot_id = "another boot";
+  const Sequence::Setup setup{.store = &checkpoints, .clock = &clock, .me = elsewhere};
+  ASSERT_TRUE(Sequence::take(setup, std::stop_token()).has_value());
+
+  Process process(place_.start(Workplace::train("run", {"--set", "lease.term=\"1h\""})));
+  ASSERT_TRUE(
+      wait_until([&] { return process.err_so_far().find("far-away") != std::string::npos; }));
+  process.signal(SIGTERM);
+  const Finished finished = process.wait();
+  EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
+
+  const Finished taken =
+      place_.tern(Workplace::train("run", {"--steps", "3", "--set", "lease.term=\"200ms\""}));
+  EXPECT_EQ(taken.exit_code, kExitDone) << taken.err;
 }
 
 TEST_F(SurvivesPreemption, FreshKeepsTheOldRunUnderANumber) {

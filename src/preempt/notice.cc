@@ -5,8 +5,12 @@
 namespace tern {
 
 void NoticeBoard::post(Notice notice) {
-  MutexLock lock(mutex_);
-  if (!first_) first_ = std::move(notice);
+  {
+    MutexLock lock(mutex_);
+    if (!first_) first_ = std::move(notice);
+  }
+  // Outside the lock: callbacks of waiters run here, and may look at the board.
+  posted_.request_stop();
 }
 
 std::optional<Notice> NoticeBoard::notice() const {

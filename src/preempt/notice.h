@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "core/clock.h"
@@ -29,8 +30,12 @@ class NoticeBoard {
   void post(Notice notice);
   // Called by the step loop between steps.
   std::optional<Notice> notice() const;
+  // Fires with the first notice: for waits (for data, for another holder) that must not outlast the
+  // machine.
+  std::stop_token stop_token() const { return posted_.get_token(); }
 
  private:
+  std::stop_source posted_;  // synchronises itself
   mutable Mutex mutex_;
   std::optional<Notice> first_ GUARDED_BY(mutex_);
 };

@@ -24,6 +24,17 @@ TEST(NoticeBoard, TheFirstNoticeCountsAndLaterOnesAreTheSameEvent) {
   EXPECT_EQ(board.notice()->unix_ms, 1);
 }
 
+TEST(NoticeBoard, ItsStopTokenFiresWithTheNoticeAlreadyThere) {
+  NoticeBoard board;
+  const std::stop_token stop = board.stop_token();
+  EXPECT_FALSE(stop.stop_requested());
+  bool saw_the_notice = false;
+  const std::stop_callback woken(stop, [&] { saw_the_notice = board.notice().has_value(); });
+  board.post({.source = "SIGTERM"});
+  EXPECT_TRUE(stop.stop_requested());
+  EXPECT_TRUE(saw_the_notice);
+}
+
 TEST(NoticeBoard, KeepsOneNoticeWholeWhenManyThreadsPost) {
   NoticeBoard board;
   {

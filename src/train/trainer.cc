@@ -96,7 +96,7 @@ Status Trainer::take_the_run() {
     setup_.log->info("train", "waiting for the run's holder, which may be alive elsewhere",
                      {{"holder", holder.to_string()}, {"for", format_duration(term)}});
   };
-  ASSIGN_OR_RETURN(sequence_, Sequence::take(std::move(setup), std::stop_token()));
+  ASSIGN_OR_RETURN(sequence_, Sequence::take(std::move(setup), setup_.board->stop_token()));
   return {};
 }
 
@@ -233,7 +233,11 @@ Result<Outcome> Trainer::run() {
 
 Status Trainer::train_one_step() {
   const Nanoseconds start = setup_.clock->now();
-  ASSIGN_OR_RETURN(const Batch batch, loader_->next());
+  const Result<Batch> next = loader_->next(setup_.board->stop_token());
+  // A notice came while data was awaited: the loop sees it next.
+  if (!next.has_value() && next.error().code == Code::cancelled) return {};
+  if (!next.has_value()) return next.error();
+  const Batch& batch = *next;
   const double rate = learning_rate_at(
       config_.schedule, config_.optimizer.learning_rate,
       {.steps_per_epoch = steps_per_epoch(), .epochs = config_.train.epochs}, state_.step);
@@ -338,6 +342,13 @@ Status Trainer::save(const char* why) {
 
 // --- Ending ---------------------------------------------------------------------------------
 
+Outcome outcome_of(const Notice& notice) {
+  const bool is_preempt = notice.kind == NoticeKind::preempt;
+  return Outcome{.status = is_preempt ? RunStatus::preempted : RunStatus::stopped,
+                 .exit_code = is_preempt ? kExitPreempted : kExitStopped,
+                 .reason = (is_preempt ? "notice by " : "by ") + notice.source};
+}
+
 Result<Outcome> Trainer::leave(const Notice& notice) {
   const bool is_preempt = notice.kind == NoticeKind::preempt;
   records_->ledger("notice", {{"notice", is_preempt ? "preempt" : "stop"},
@@ -347,9 +358,7 @@ Result<Outcome> Trainer::leave(const Notice& notice) {
                    is_preempt ? "notice: this machine will go; saving" : "stopping: saving",
                    {{"source", notice.source}, {"step", std::to_string(state_.step)}});
   if (!state_is_saved_) RETURN_IF_ERROR(save("notice"));
-  return Outcome{.status = is_preempt ? RunStatus::preempted : RunStatus::stopped,
-                 .exit_code = is_preempt ? kExitPreempted : kExitStopped,
-                 .reason = is_preempt ? "notice by " + notice.source : "by " + notice.source};
+  return outcome_of(notice);
 }
 
 Result<Outcome> Trainer::finish(std::string reason) {
@@ -467,7 +476,12 @@ Result<Outcome> train(const TrainerSetup& setup) {
   RETURN_IF_ERROR(agree_with_run_folder(config, *setup.run));
 
   Trainer trainer(setup, std::move(config), std::move(data));
-  RETURN_IF_ERROR(trainer.take_the_run());
+  if (const Status taken = trainer.take_the_run(); !taken.has_value()) {
+    const std::optional<Notice> notice = setup.board->notice();
+    // Told to leave while another may still hold the run: nothing was begun, nothing is lost.
+    if (taken.error().code == Code::cancelled && notice) return outcome_of(*notice);
+    return taken.error();
+  }
   if (const Status ready = trainer.restore_or_start(); !ready.has_value()) {
     trainer.give_back();
     return ready.error();
