@@ -84,6 +84,25 @@ TEST_F(ReportOutputTest, TextTellsTheStory) {
   EXPECT_THAT(text, Not(HasSubstr("next  ")));
 }
 
+TEST(ReportTextTest, TheBestIsShownOnlyIfItIsBetterThanTheLast) {
+  RunReport report;
+  report.best_evaluation = EvaluationLine{.epoch = 3, .step = 30, .top1 = 0.5};
+  report.last_evaluation = EvaluationLine{.epoch = 4, .step = 40, .top1 = 0.5};
+  EXPECT_THAT(format_report(report), Not(HasSubstr("best")));
+  report.best_evaluation->top1 = 0.51;
+  EXPECT_THAT(format_report(report), HasSubstr("; best 51.00 % after epoch 3"));
+}
+
+TEST(ReportTextTest, StepsLostWithoutAnInterruptionSayByWhat) {
+  RunReport report;
+  EXPECT_THAT(format_report(report), HasSubstr("interruptions  none\n"));
+  report.steps_lost = 9;
+  EXPECT_THAT(format_report(report), HasSubstr("interruptions  none, but 9 steps lost to a save "
+                                               "that failed or a checkpoint that was damaged\n"));
+  report.interruptions = 2;
+  EXPECT_THAT(format_report(report), HasSubstr("interruptions  2, 9 steps lost\n"));
+}
+
 TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
   const std::string tall =
       "\x1b[2J" + std::string(300, 'x') + "\n" + std::string(500, ' ') + "\xC3\xA4";

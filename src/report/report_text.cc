@@ -96,7 +96,7 @@ std::string accuracy_text(const RunReport& report) {
   std::string text = "top-1 " + percent(last.top1);
   if (std::isfinite(last.top5)) text += ", top-5 " + percent(last.top5);
   text += fmt::format(" after epoch {}", last.epoch);
-  if (const auto& best = report.best_evaluation; best && best->step != last.step) {
+  if (const auto& best = report.best_evaluation; best && best->top1 > last.top1) {
     text += fmt::format("; best {} after epoch {}", percent(best->top1), best->epoch);
   }
   return text;
@@ -131,8 +131,12 @@ std::string throughput_text(const RunReport& report) {
 
 std::string interruptions_text(const RunReport& report) {
   if (report.interruptions == 0 && report.steps_lost == 0) return "none";
-  return fmt::format("{}, {} step{} lost", format_count(report.interruptions),
-                     format_count(report.steps_lost), report.steps_lost == 1 ? "" : "s");
+  const std::string lost = fmt::format("{} step{} lost", format_count(report.steps_lost),
+                                       report.steps_lost == 1 ? "" : "s");
+  if (report.interruptions > 0) {
+    return fmt::format("{}, {}", format_count(report.interruptions), lost);
+  }
+  return fmt::format("none, but {} to a save that failed or a checkpoint that was damaged", lost);
 }
 
 std::string checkpoints_text(const RunReport& report) {

@@ -9,7 +9,7 @@
 #include "report/record_fields.h"
 #include "storage/ledger.h"
 #include "storage/prefix_store.h"
-#include "storage/sequence.h"
+#include "storage/sequence_reader.h"
 
 namespace tern {
 
@@ -163,20 +163,17 @@ struct HolderState {
 
 HolderState find_holder(ObjectStore& run, RunReport& report) {
   PrefixStore checkpoints(run, "checkpoints/");
-  std::vector<Damage> damaged;
-  const auto records = read_sequence(checkpoints, damaged);
-  for (const Damage& damage : damaged) {
+  const Result<NewestRecord> found = newest_record(checkpoints);
+  if (!found) {
+    report.warnings.push_back("who holds the run cannot be read: " + found.error().message);
+    return {};
+  }
+  for (const Damage& damage : found->damaged) {
     report.warnings.push_back(
         fmt::format("checkpoint record {} is damaged: {}", damage.number, damage.error.message));
   }
-  if (!records) {
-    report.warnings.push_back("who holds the run cannot be read: " + records.error().message);
-    return {};
-  }
-  const auto newest = std::find_if(records->rbegin(), records->rend(), [](const auto& record) {
-    return record.kind != RecordKind::pruned;
-  });
-  if (newest == records->rend()) return {};
+  const std::optional<SequenceRecord>& newest = found->record;
+  if (!newest) return {};
   // Released on purpose: the process got as far as leaving, only its last words are missing.
   if (newest->kind == RecordKind::release) return {Liveness::dead, newest->holder.to_string()};
   const auto me = this_process();

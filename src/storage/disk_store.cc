@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <system_error>
+
+#include "storage/proc_stat.h"
 
 namespace tern {
 namespace {
 
 constexpr std::string_view kTempFolder = ".tmp";
 // How often a publish starts again because its temporary file vanished. That happens only if a
-// process elsewhere (another machine or container on the same files) opens the store just then and
+// process elsewhere (another machine or container on the same files) begins to write just then and
 // takes ours for a dead one's.
 constexpr int kPublishAttemptsMax = 5;
 // Two stores in one process count alike, so they may try the same temporary name.
@@ -28,35 +29,12 @@ struct Owner {
   bool operator==(const Owner&) const = default;
 };
 
-std::string read_proc(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::string boot_id() {
-  std::string id = read_proc("/proc/sys/kernel/random/boot_id");
-  id.erase(std::remove(id.begin(), id.end(), '\n'), id.end());
-  return id.empty() ? "unknown" : id;
-}
-
-// Field 22 of /proc/PID/stat, in clock ticks since the machine's start; empty if there is no such
-// process. The second field is the program's name in brackets and may hold anything.
-std::string start_time_of(const std::string& pid) {
-  const std::string line = read_proc("/proc/" + pid + "/stat");
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  return fields ? field : std::string{};
-}
-
 Owner this_process() {
   const std::string pid = std::to_string(::getpid());
-  const std::string start_time = start_time_of(pid);
-  return {boot_id(), pid, start_time.empty() ? "unknown" : start_time};
+  const std::string boot_id = read_boot_id();
+  const std::optional<ProcessStat> stat = read_process_stat(pid);
+  return {boot_id.empty() ? "unknown" : boot_id, pid,
+          stat ? std::to_string(stat->start) : "unknown"};
 }
 
 std::string temp_name(const Owner& owner, uint64_t number) {
@@ -80,7 +58,8 @@ bool is_dead(const Owner& owner, const Owner& self) {
   // Without /proc nobody can tell the living from the dead.
   if (self.boot_id == "unknown" || self.start_time == "unknown") return false;
   if (owner.boot_id != self.boot_id) return true;
-  return start_time_of(owner.pid) != owner.start_time;
+  const std::optional<ProcessStat> stat = read_process_stat(owner.pid);
+  return !stat || std::to_string(stat->start) != owner.start_time;
 }
 
 bool is_in_temp_folder(std::string_view name) {
@@ -111,9 +90,7 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(const std::filesystem::path& 
                 fmt::format("{} is a file, but a store is a folder; name its folder instead",
                             absolute.string()));
   }
-  std::unique_ptr<DiskStore> store(new DiskStore(std::move(absolute), door));
-  store->sweep_temps();
-  return store;
+  return std::unique_ptr<DiskStore>(new DiskStore(std::move(absolute), door));
 }
 
 DiskStore::DiskStore(std::filesystem::path root, FileDoor& door)
@@ -182,6 +159,8 @@ std::optional<std::filesystem::path> DiskStore::local_path(const std::string& na
 
 Status DiskStore::publish(const std::string& name, BytesView bytes, Publish how) {
   RETURN_IF_ERROR(check_name(name));
+  // Not by open(): who only looks must not touch what a process elsewhere is writing.
+  if (!is_swept_.exchange(true)) sweep_temps();
   Status published;
   for (int attempt = 0; attempt < kPublishAttemptsMax; ++attempt) {
     published = publish_once(root_ / name, bytes, how);

@@ -16,7 +16,7 @@ namespace tern {
 
 // An object is the file root/name, never half: it is written and synced under another name in
 // root/.tmp, then renamed (put) or linked (create) into place, then its folder is synced. A crash
-// leaves at most a file in .tmp, which a later open() sweeps.
+// leaves at most a file in .tmp, which the first put or create of a later store sweeps.
 //
 // Safe from any thread, and between processes on one file system. Every call blocks on the disk.
 // Nothing is made before the first put or create, so that looking at a folder leaves no trace.
@@ -54,6 +54,7 @@ class DiskStore final : public ObjectStore {
   FileDoor& door_;
 
   std::atomic<uint64_t> temps_made_ = 0;
+  std::atomic<bool> is_swept_ = false;
 
   Mutex mutex_;
   std::set<std::filesystem::path> synced_folders_ GUARDED_BY(mutex_);

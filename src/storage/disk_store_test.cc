@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,6 +226,8 @@ TEST_F(DiskStoreTest, PeoplesOwnFilesDoNotDisturb) {
   std::filesystem::create_symlink(root_ / "data/mine", root_ / "link");
   std::filesystem::create_symlink(root_, root_ / "loop");
   std::filesystem::create_symlink(root_ / "nowhere", root_ / "broken");
+  std::filesystem::create_symlink(root_ / "data/mine/x", root_ / "through_a_file");
+  std::filesystem::create_symlink("itself", root_ / "itself");
   auto store = open();
   EXPECT_THAT(names_in(*store), ElementsAre("data/mine", "link"));
   EXPECT_EQ(store->get("link").value(), "12345");
@@ -272,6 +275,40 @@ TEST_F(DiskStoreTest, ErrorsSayThePathTheReasonAndTheNextStep) {
   }
 }
 
+TEST_F(DiskStoreTest, AFileThatCannotBeLookedAtFailsTheListInsteadOfMissingFromIt) {
+  write_file("records/1", "one");
+  write_file("records/2", "the newest");
+  const uid_t me = ::geteuid();
+  ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((root_ / "records").c_str(), 0444), 0);  // names can be read, files not
+  ASSERT_EQ(::seteuid(me == 0 ? 65534 : me), 0);             // modes do not bind root
+  const Result<std::vector<FileInfo>> files = door_.list(root_);
+  ASSERT_EQ(::seteuid(me), 0);
+  ASSERT_EQ(::chmod((root_ / "records").c_str(), 0755), 0);
+  ASSERT_FALSE(files.has_value());
+  EXPECT_EQ(files.error().code, Code::permission_denied);
+
+  // A link of which it cannot be said whether there is a file behind it.
+  std::filesystem::create_symlink(std::string(300, 'x'), root_ / "records/3");
+  EXPECT_FALSE(door_.list(root_).has_value());
+}
+
+TEST_F(DiskStoreTest, LookingSweepsNothing) {
+  const std::string left = "another-boot.1.5.1";  // as of a machine that writes just now
+  write_file(".tmp/" + left, "half");
+  write_file("keep", "an object");
+  auto store = open();
+  EXPECT_TRUE(store->get("keep").has_value());
+  EXPECT_THAT(names_in(*store), ElementsAre("keep"));
+  EXPECT_TRUE(store->stat("keep").has_value());
+  EXPECT_THAT(temps(), ElementsAre(left));
+  ASSERT_TRUE(store->create("new", "x"));
+  EXPECT_THAT(temps(), IsEmpty());
+  write_file(".tmp/" + left, "half");
+  ASSERT_TRUE(store->put("new", "y"));
+  EXPECT_THAT(temps(), ElementsAre(left)) << "once is enough";
+}
+
 TEST_F(DiskStoreTest, LeftoversOfTheDeadAreSweptAndNothingElse) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -282,6 +319,7 @@ TEST_F(DiskStoreTest, LeftoversOfTheDeadAreSweptAndNothingElse) {
   write_file(".tmp/notes.txt", "not ours");
   write_file("keep", "an object");
   auto store = open();
+  ASSERT_TRUE(store->put("keep", "an object"));
   EXPECT_THAT(temps(), ElementsAre("notes.txt"));
   EXPECT_THAT(names_in(*store), ElementsAre("keep"));
 }
@@ -320,7 +358,7 @@ TEST_F(DiskStoreTest, UnfinishedFilesOfTheLivingAreNotSwept) {
   int openings = 0;
   DisturbedDoor door([&] {
     EXPECT_EQ(temps().size(), 1U);
-    auto other = open();
+    EXPECT_TRUE(open()->put("other", "other"));
     EXPECT_EQ(temps().size(), 1U);
     ++openings;
   });
@@ -369,6 +407,7 @@ TEST_F(DiskStoreTest, APublishWhoseTemporaryFileVanishedStartsAgain) {
 TEST_F(DiskStoreTest, AKilledWriterLeavesOnlyWholeObjects) {
   for (int round = 0; round < 25; ++round) {
     auto store = open();
+    ASSERT_TRUE(store->put("sweeps", "x"));
     ASSERT_THAT(temps(), IsEmpty()) << "the last one's leftovers were not swept";
     int pipe_ends[2];
     ASSERT_EQ(::pipe(pipe_ends), 0);

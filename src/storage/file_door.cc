@@ -119,11 +119,20 @@ Status list_one(const std::filesystem::path& root, const std::string& folder,
         folder.empty() ? std::string(name) : fmt::format("{}/{}", folder, name);
     struct stat info{};
     const int at = ::dirfd(stream.get());
+    // Only what is certainly gone is left out: whoever lists records takes what is not shown for
+    // never written.
+    if (::fstatat(at, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return look_error("list", root / relative, errno);
+    }
     // A link to a file is listed as that file; a link to a folder is not followed, it may be a
     // loop.
-    if (::fstatat(at, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISLNK(info.st_mode)) {
-      if (::fstatat(at, entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode)) continue;
+      if (::fstatat(at, entry->d_name, &info, 0) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) continue;  // it leads nowhere
+        return look_error("list", root / relative, errno);
+      }
+      if (!S_ISREG(info.st_mode)) continue;
     }
     if (S_ISDIR(info.st_mode)) folders.push_back(relative);
     if (S_ISREG(info.st_mode)) files.push_back({relative, info.st_size});

@@ -7,44 +7,14 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
+#include "storage/proc_stat.h"
+
 namespace tern {
 namespace {
-
-struct ProcessStat {
-  char state = '?';
-  int64_t start = 0;
-};
-
-// The one line of /proc/PID/stat: "4711 (a name) S 1 ...", state third, start time 22nd. The name
-// may hold anything, also blanks and brackets, so fields are counted from the last bracket.
-std::optional<ProcessStat> read_stat(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const size_t bracket = line.rfind(')');
-  if (bracket == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(bracket + 1));
-  ProcessStat stat;
-  fields >> stat.state;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  fields >> stat.start;
-  if (!fields) return std::nullopt;
-  return stat;
-}
-
-std::string read_first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string read_link(const char* path) {
   std::array<char, 256> target;
@@ -76,11 +46,10 @@ Result<Holder> this_process() {
   Holder me;
   for (unsigned char byte : random) me.token += fmt::format("{:02x}", byte);
   me.host = host_name();
-  me.boot_id = read_first_line("/proc/sys/kernel/random/boot_id");
+  me.boot_id = read_boot_id();
   me.pid_namespace = read_link("/proc/self/ns/pid");
   me.pid = getpid();
-  // By /proc/self, which also answers where /proc shows other pids than getpid().
-  if (const std::optional<ProcessStat> stat = read_stat("/proc/self/stat")) {
+  if (const std::optional<ProcessStat> stat = read_process_stat("self")) {
     me.pid_start = stat->start;
   } else {
     me.boot_id.clear();  // without a start time a reused pid would look like us
@@ -96,7 +65,7 @@ Liveness liveness(const Holder& holder, const Holder& me) {
     return Liveness::unknown;
   }
   if (holder.pid <= 0) return Liveness::unknown;
-  const std::optional<ProcessStat> stat = read_stat(fmt::format("/proc/{}/stat", holder.pid));
+  const std::optional<ProcessStat> stat = read_process_stat(std::to_string(holder.pid));
   if (stat) {
     const bool gone = stat->state == 'Z' || stat->state == 'X' || stat->state == 'x';
     return gone || stat->start != holder.pid_start ? Liveness::dead : Liveness::alive;

@@ -131,6 +131,14 @@ TEST(PrefixStore, ObjectsLieUnderThePrefix) {
   EXPECT_EQ(whole.get("runs/demo/run.toml").value(), "x");
 }
 
+TEST(RetryStore, LocalPathIsThatOfTheInnerStore) {
+  RealFileDoor door;
+  SimClock clock;
+  auto disk = DiskStore::open("/r", door).value();
+  RetryStore retry(*disk, RetryOptions{}, clock, 1);
+  EXPECT_EQ(retry.local_path("log.txt"), std::filesystem::path("/r/log.txt"));
+}
+
 TEST(PrefixStore, LocalPathIncludesThePrefix) {
   RealFileDoor door;
   auto disk = DiskStore::open("/r", door).value();

@@ -43,6 +43,16 @@ bool looks_pruned(const ObjectInfo& object, int64_t number) {
   return object.size_bytes == static_cast<int64_t>(format_record(tombstone(number)).size());
 }
 
+// Every blob that record `number` can name, should it be damaged: its holder's lease is no higher.
+std::set<std::string> blobs_up_to(const std::vector<ObjectInfo>& objects, int64_t number) {
+  std::set<std::string> blobs;
+  for (const ObjectInfo& object : objects) {
+    const std::optional<int64_t> lease = blob_lease(object.name);
+    if (lease && *lease <= number) blobs.insert(object.name);
+  }
+  return blobs;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Sequence>> Sequence::take(Setup setup, std::stop_token stop) {
@@ -66,24 +76,7 @@ Result<std::unique_ptr<Sequence>> Sequence::take(Setup setup, std::stop_token st
                                          kTakeRoundsMax));
 }
 
-Result<Sequence::Newest> Sequence::look() const {
-  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, setup_.store->list(""));
-  std::vector<int64_t> numbers = record_numbers(objects);
-  std::reverse(numbers.begin(), numbers.end());
-  Newest newest;
-  for (int64_t number : numbers) {
-    newest.number = std::max(newest.number, number);
-    Result<SequenceRecord> record = read_record(*setup_.store, number);
-    if (!record && record.error().code != Code::corrupt) return record.error();
-    // Retention never drops the newest records, so only damage makes this go on.
-    if (!record || record->kind == RecordKind::pruned) continue;
-    newest.record = std::move(*record);
-    break;
-  }
-  return newest;
-}
-
-bool Sequence::is_free(const Newest& newest) const {
+bool Sequence::is_free(const NewestRecord& newest) const {
   if (!newest.record || newest.record->kind == RecordKind::release) return true;
   // Ours: an earlier take() of which the reply was lost.
   if (newest.record->holder.token == setup_.me.token) return true;
@@ -92,7 +85,7 @@ bool Sequence::is_free(const Newest& newest) const {
 
 // Returns when the next number may be tried, which is then last_ + 1.
 Status Sequence::wait_until_free(bool& told, std::stop_token stop) {
-  ASSIGN_OR_RETURN(const Newest newest, look());
+  ASSIGN_OR_RETURN(const NewestRecord newest, newest_record(*setup_.store));
   last_ = newest.number;
   if (is_free(newest)) return {};
   if (liveness(newest.record->holder, setup_.me) == Liveness::alive) return held(*newest.record);
@@ -113,7 +106,7 @@ Status Sequence::wait_until_free(bool& told, std::stop_token stop) {
     ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, setup_.store->list(""));
     const std::vector<int64_t> numbers = record_numbers(objects);
     if (numbers.empty() || numbers.back() == last_) continue;
-    ASSIGN_OR_RETURN(const Newest newer, look());
+    ASSIGN_OR_RETURN(const NewestRecord newer, newest_record(*setup_.store));
     last_ = newer.number;
     if (is_free(newer)) return {};
     return held(*newer.record);
@@ -171,14 +164,22 @@ Status Sequence::pass_occupied(int64_t number, const Bytes& existing) {
     note(*record);
   } else {
     last_ = number;
-    kept_[number] = {};
+    // It may be our own commit, torn. prune() does nothing between such a failure and this, so the
+    // blobs are all still known.
+    kept_[number] = {.damaged = true, .blobs = put_blobs_};
   }
   return {};
 }
 
+Sequence::Kept Sequence::kept_of(const SequenceRecord& record) {
+  Kept kept{.checkpoint = record.kind == RecordKind::checkpoint, .best = record.best};
+  for (const Blob& blob : record.blobs) kept.blobs.insert(blob.object);
+  return kept;
+}
+
 void Sequence::note(const SequenceRecord& record) {
   last_ = record.number;
-  kept_[record.number] = {record.kind == RecordKind::checkpoint, record.best, record.blobs};
+  kept_[record.number] = kept_of(record);
 }
 
 Result<int64_t> Sequence::publish(std::string state, const std::vector<Bytes>& blobs, bool best) {
@@ -204,6 +205,10 @@ Status Sequence::renew_if_due() {
   // With no term nobody waits for us, so there is nothing to renew.
   if (setup_.lease.term <= Milliseconds(0)) return {};
   if (setup_.clock->now() - last_written_ < Nanoseconds(setup_.lease.term) / 3) return {};
+  return confirm();
+}
+
+Status Sequence::confirm() {
   SequenceRecord lease;
   lease.kind = RecordKind::lease;
   RETURN_IF_ERROR(append(std::move(lease)));
@@ -217,12 +222,13 @@ Status Sequence::release() {
   return {};
 }
 
-// The blobs that the records we keep refer to: those numbered from `oldest` on, and one besides.
-std::set<std::string> Sequence::blobs_from(int64_t oldest, int64_t besides) const {
+// The blobs that the records we keep refer to: those numbered from `oldest` on, the best, and all
+// that are damaged.
+std::set<std::string> Sequence::blobs_kept(int64_t oldest, int64_t best) const {
   std::set<std::string> referenced;
   for (const auto& [number, kept] : kept_) {
-    if (number < oldest && number != besides) continue;
-    for (const Blob& blob : kept.blobs) referenced.insert(blob.object);
+    if (number < oldest && number != best && !kept.damaged) continue;
+    referenced.insert(kept.blobs.begin(), kept.blobs.end());
   }
   return referenced;
 }
@@ -232,9 +238,9 @@ std::set<std::string> Sequence::blobs_from(int64_t oldest, int64_t besides) cons
 Status Sequence::drop(int64_t number, const std::set<std::string>& referenced) {
   RETURN_IF_ERROR(setup_.store->put(record_object(number), format_record(tombstone(number)))
                       .at(fmt::format("drop record {}", number)));
-  for (const Blob& blob : kept_[number].blobs) {
-    if (referenced.contains(blob.object)) continue;
-    RETURN_IF_ERROR(setup_.store->remove(blob.object).at("remove blob " + blob.object));
+  for (const std::string& blob : kept_[number].blobs) {
+    if (referenced.contains(blob)) continue;
+    RETURN_IF_ERROR(setup_.store->remove(blob).at("remove blob " + blob));
   }
   kept_.erase(number);
   return {};
@@ -257,10 +263,10 @@ Status Sequence::prune() {
     if (it->second.best && best == 0) best = it->first;
     if (++checkpoints == std::max<int64_t>(setup_.checkpoint.keep, 1)) oldest = it->first;
   }
-  const std::set<std::string> referenced = blobs_from(oldest, best);
+  const std::set<std::string> referenced = blobs_kept(oldest, best);
   std::vector<int64_t> dropped;
   for (auto it = kept_.begin(); it != kept_.lower_bound(oldest); ++it) {
-    if (it->first != best) dropped.push_back(it->first);
+    if (it->first != best && !it->second.damaged) dropped.push_back(it->first);
   }
   for (int64_t number : dropped) RETURN_IF_ERROR(drop(number, referenced).at("prune"));
 
@@ -288,13 +294,13 @@ Status Sequence::clear_unpublished_blobs() {
     damaged = damaged || !record;
     if (record && record->kind == RecordKind::pruned) continue;
     found[*number] =
-        record ? Kept{record->kind == RecordKind::checkpoint, record->best, record->blobs} : Kept{};
+        record ? kept_of(*record) : Kept{.damaged = true, .blobs = blobs_up_to(objects, *number)};
   }
-  kept_.merge(found);
+  for (auto& [number, kept] : found) kept_.insert_or_assign(number, std::move(kept));
   scanned_ = true;
   if (damaged) return {};
 
-  const std::set<std::string> referenced = blobs_from(0, 0);
+  const std::set<std::string> referenced = blobs_kept(0, 0);
   for (const ObjectInfo& object : objects) {
     const std::optional<int64_t> lease = blob_lease(object.name);
     if (!lease || *lease >= lease_ || referenced.contains(object.name)) continue;

@@ -59,12 +59,17 @@ class Sequence {
 
   // Drops what retention does not keep. Apart from publish(), because a failure here only costs
   // space: the next call goes on with it. Drops nothing while fewer than `keep` checkpoints can be
-  // read, nor after a failed publish() until another record was written.
+  // read, nor after a failed publish() until another record was written; and never a damaged record
+  // nor a blob that one may name.
   Status prune();
 
   // Writes a lease record if a third of the term has passed since our last record. `aborted` as
   // above.
   Status renew_if_due();
+
+  // Writes a lease record now, due or not: once it is there, nobody had taken the run before it.
+  // For a holder that is about to write elsewhere in the run. `aborted` as above.
+  Status confirm();
 
   // Says that the holder left on purpose, so that the next one need not wait. Last call.
   Status release();
@@ -74,25 +79,22 @@ class Sequence {
  private:
   // What retention must know of a record that is not pruned.
   struct Kept {
+    bool damaged = false;     // never dropped: it may be what can be rescued
     bool checkpoint = false;  // and readable
     bool best = false;
-    std::vector<Blob> blobs;
-  };
-  struct Newest {
-    int64_t number = 0;                    // highest taken, whatever it holds
-    std::optional<SequenceRecord> record;  // newest that is readable and not pruned
+    std::set<std::string> blobs;  // the objects that it names; if it is damaged, that it may name
   };
 
+  static Kept kept_of(const SequenceRecord& record);
   explicit Sequence(Setup setup) : setup_(std::move(setup)) {}
-  Result<Newest> look() const;
-  bool is_free(const Newest& newest) const;
+  bool is_free(const NewestRecord& newest) const;
   Status wait_until_free(bool& told, std::stop_token stop);
   Result<int64_t> append(SequenceRecord record);
   Status pass_occupied(int64_t number, const Bytes& existing);
   void note(const SequenceRecord& record);
   Status clear_unpublished_blobs();
   Status drop(int64_t number, const std::set<std::string>& referenced);
-  std::set<std::string> blobs_from(int64_t oldest, int64_t besides) const;
+  std::set<std::string> blobs_kept(int64_t oldest, int64_t best) const;
 
   const Setup setup_;
   int64_t lease_ = 0;  // our lease record's number

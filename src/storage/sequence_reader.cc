@@ -83,21 +83,22 @@ Result<NewestCheckpoint> newest_checkpoint(ObjectStore& store) {
   return newest;
 }
 
-Result<std::vector<SequenceRecord>> read_sequence(ObjectStore& store,
-                                                  std::vector<Damage>& damaged) {
+Result<NewestRecord> newest_record(ObjectStore& store) {
   ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store.list(""));
-  std::vector<SequenceRecord> records;
-  for (int64_t number : record_numbers(objects)) {
+  std::vector<int64_t> numbers = record_numbers(objects);
+  std::reverse(numbers.begin(), numbers.end());
+  NewestRecord newest;
+  for (int64_t number : numbers) {
+    newest.number = std::max(newest.number, number);
     Result<SequenceRecord> record = read_record(store, number);
-    if (record) {
-      records.push_back(std::move(*record));
-    } else if (record.error().code == Code::corrupt) {
-      damaged.push_back({number, record.error()});
-    } else {
-      return record.error();
-    }
+    if (!record && record.error().code != Code::corrupt) return record.error();
+    if (!record) newest.damaged.push_back({number, record.error()});
+    // Retention never drops the newest records, so only damage makes this go on.
+    if (!record || record->kind == RecordKind::pruned) continue;
+    newest.record = std::move(*record);
+    break;
   }
-  return records;
+  return newest;
 }
 
 }  // namespace tern

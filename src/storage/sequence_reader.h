@@ -32,8 +32,14 @@ struct NewestCheckpoint {
 // The checkpoint with the highest number that verifies, blobs included.
 Result<NewestCheckpoint> newest_checkpoint(ObjectStore& store);
 
-// All records that can be read, in order of number; the others are added to `damaged`.
-Result<std::vector<SequenceRecord>> read_sequence(ObjectStore& store, std::vector<Damage>& damaged);
+struct NewestRecord {
+  int64_t number = 0;                    // the highest taken, whatever it holds; 0: none is
+  std::optional<SequenceRecord> record;  // the newest that can be read and is not pruned
+  std::vector<Damage> damaged;           // newer ones that were skipped, newest first
+};
+
+// Who wrote last, and what. Reads newest first and no further than it must.
+Result<NewestRecord> newest_record(ObjectStore& store);
 
 // One record. `corrupt` is damage (also a record that was listed and is not there); any other error
 // is the store's, and says nothing about the record.

@@ -4,6 +4,7 @@
 
 #include "core/hash.h"
 #include "core/random.h"
+#include "storage/faulty_store.h"
 #include "storage/memory_store.h"
 #include "storage/sequence_reader.h"
 
@@ -226,21 +227,40 @@ TEST(SequenceReader, NoneLeftIsSaidAndNothingIsRemoved) {
   EXPECT_EQ(two.store().list("")->size(), 4u);
 }
 
-TEST(SequenceReader, ReadsAllRecordsInOrderOfNumberAndSkipsForeignObjects) {
+TEST(SequenceReader, RecordsAreOrderedByNumberAndForeignObjectsSkipped) {
   TwoCheckpoints two;
   ASSERT_TRUE(two.store().put("notes.txt", "a person's"));
   ASSERT_TRUE(
       two.store().put(record_object(100'000'000), format_record(checkpoint(100'000'000, {}))));
   ASSERT_TRUE(two.store().put(record_object(99'999'999), "torn"));
-  std::vector<Damage> damaged;
-  const Result<std::vector<SequenceRecord>> records = read_sequence(two.store(), damaged);
-  ASSERT_TRUE(records.has_value());
-  ASSERT_EQ(records->size(), 3u);
-  EXPECT_EQ((*records)[0].number, 2);
-  EXPECT_EQ((*records)[2].number, 100'000'000);
-  ASSERT_EQ(damaged.size(), 1u);
-  EXPECT_EQ(damaged[0].number, 99'999'999);
+  EXPECT_EQ(record_numbers(*two.store().list("")),
+            (std::vector<int64_t>{2, 3, 99'999'999, 100'000'000}));
   EXPECT_EQ(newest_checkpoint(two.store())->found->record.number, 100'000'000);
+  EXPECT_EQ(newest_record(two.store())->record->number, 100'000'000);
+}
+
+TEST(SequenceReader, NewestRecordPassesDamageAndTombstonesAndReadsNoFurther) {
+  TwoCheckpoints two;
+  ASSERT_TRUE(two.store().put(record_object(4), "torn"));
+  ASSERT_TRUE(
+      two.store().put(record_object(5), format_record({.number = 5, .kind = RecordKind::pruned})));
+  ASSERT_TRUE(two.store().put(record_object(6), "torn too"));
+  FaultyStore counted(two.store());
+  const Result<NewestRecord> newest = newest_record(counted);
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->number, 6);
+  ASSERT_TRUE(newest->record.has_value());
+  EXPECT_EQ(newest->record->number, 3);
+  ASSERT_EQ(newest->damaged.size(), 2u);
+  EXPECT_EQ(newest->damaged[0].number, 6);
+  EXPECT_EQ(newest->damaged[1].number, 4);
+  EXPECT_EQ(counted.requests(), 5) << "one list, records 6 to 3";
+
+  counted.inject(counted.requests() + 2, Fault::fail_before);
+  EXPECT_EQ(newest_record(counted).error().code, Code::unavailable) << "unread is not damaged";
+  MemoryStore empty;
+  EXPECT_EQ(newest_record(empty)->number, 0);
+  EXPECT_FALSE(newest_record(empty)->record.has_value());
 }
 
 TEST(SequenceRecord, RandomDamageNeverCrashesNorPasses) {

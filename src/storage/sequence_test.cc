@@ -7,76 +7,15 @@
 #include <atomic>
 #include <thread>
 
-#include "core/hash.h"
 #include "storage/faulty_store.h"
-#include "storage/memory_store.h"
+#include "storage/sequence_fixture.h"
 
 namespace tern {
 namespace {
 
-constexpr Milliseconds kTerm{60'000};
-
-Holder local_holder() { return this_process().value_or(Holder{}); }
-
-Holder remote_holder(const std::string& host) {
-  Holder holder = local_holder();
-  holder.host = host;
-  holder.boot_id = "boot of " + host;
-  return holder;
-}
-
-class SequenceTest : public testing::Test {
- protected:
-  Result<std::unique_ptr<Sequence>> try_take(Holder holder, ObjectStore& store) {
-    Sequence::Setup setup{.store = &store, .clock = &clock_, .me = std::move(holder)};
-    setup.lease.term = term_;
-    setup.checkpoint.keep = keep_;
-    setup.on_wait = [this](const Holder& other, Milliseconds) {
-      waited_for_.push_back(other.host);
-      if (while_waiting_) while_waiting_();
-    };
-    return Sequence::take(std::move(setup), stop_.get_token());
-  }
-  std::unique_ptr<Sequence> take(Holder holder, ObjectStore& store) {
-    Result<std::unique_ptr<Sequence>> sequence = try_take(std::move(holder), store);
-    EXPECT_TRUE(sequence.has_value()) << sequence.error().to_string();
-    return sequence ? std::move(*sequence) : nullptr;
-  }
-  std::unique_ptr<Sequence> take(Holder holder) { return take(std::move(holder), store_); }
-
-  static int64_t publish(Sequence& sequence, const std::string& text, bool best = false) {
-    const Result<int64_t> number =
-        sequence.publish(R"({"is":")" + text + "\"}", {text + " weights"}, best);
-    EXPECT_TRUE(number.has_value()) << number.error().to_string();
-    return number.value_or(0);
-  }
-  std::string newest() {
-    const Result<NewestCheckpoint> newest = newest_checkpoint(store_);
-    if (!newest || !newest->found) return "none";
-    EXPECT_TRUE(newest->damaged.empty());
-    return newest->found->record.state;
-  }
-  RecordKind kind_of(int64_t number) {
-    const Result<SequenceRecord> record = read_record(store_, number);
-    EXPECT_TRUE(record.has_value()) << number;
-    return record ? record->kind : RecordKind::lease;
-  }
-  bool has_blob(int64_t lease, const std::string& text) {
-    return store_.stat(blob_object(lease, to_hex(sha256(text + " weights")))).has_value();
-  }
-  size_t blob_count() { return store_.list("blobs/")->size(); }
-
-  MemoryStore store_;
-  SimClock clock_;
-  std::stop_source stop_;
-  Milliseconds term_ = kTerm;
-  int64_t keep_ = 3;
-  std::vector<std::string> waited_for_;
-  std::function<void()> while_waiting_;
-};
-
 TEST_F(SequenceTest, EmptyRunIsTakenAtOnceAndPublishedTo) {
   const auto sequence = take(local_holder());
+  EXPECT_EQ(highest(store_), 1);
   EXPECT_EQ(sequence->lease_number(), 1);
   EXPECT_EQ(newest(), "none");
   EXPECT_EQ(publish(*sequence, "one"), 2);
@@ -137,13 +76,12 @@ TEST_F(SequenceTest, OfManyWhoTakeFromEachOtherOnlyTheLastCanPublish) {
       });
     }
     takers.clear();
-    std::set<int64_t> leases;
+    const std::vector<ObjectInfo> leases = store.list("").value_or({});
     int published = 0;
     for (const auto& sequence : sequences) {
       ASSERT_NE(sequence, nullptr);
-      leases.insert(sequence->lease_number());
       const Result<int64_t> number = sequence->publish("{}", {"weights"}, false);
-      EXPECT_EQ(number.has_value(), sequence->lease_number() == 8);
+      EXPECT_EQ(number.value_or(9), 9) << "behind all eight leases";
       EXPECT_TRUE(number || number.error().code == Code::aborted);
       published += number ? 1 : 0;
     }
@@ -179,11 +117,13 @@ TEST_F(SequenceTest, HolderThatDiedOnThisMachineIsReplacedAtOnce) {
   ASSERT_TRUE(store_.create(record_object(1), record));
 
   // First while it is a zombie, then when nothing is left of it.
-  EXPECT_EQ(take(local_holder())->lease_number(), 2);
+  take(local_holder());
+  EXPECT_EQ(highest(store_), 2);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   MemoryStore other;
   ASSERT_TRUE(other.create(record_object(1), record));
-  EXPECT_EQ(take(local_holder(), other)->lease_number(), 2);
+  take(local_holder(), other);
+  EXPECT_EQ(highest(other), 2);
   EXPECT_EQ(clock_.now(), Nanoseconds(0));
   EXPECT_TRUE(waited_for_.empty());
 }
@@ -203,6 +143,7 @@ TEST_F(SequenceTest, SilentHolderElsewhereIsReplacedAfterTheTerm) {
   const auto old = take(remote_holder("far"));
   publish(*old, "one");
   const auto next = take(local_holder());
+  EXPECT_EQ(highest(store_), 3);
   EXPECT_EQ(next->lease_number(), 3);
   EXPECT_EQ(clock_.now(), Nanoseconds(kTerm));
   EXPECT_EQ(waited_for_, std::vector<std::string>{"far"});
@@ -211,7 +152,8 @@ TEST_F(SequenceTest, SilentHolderElsewhereIsReplacedAfterTheTerm) {
 TEST_F(SequenceTest, TermOfZeroTakesAtOnce) {
   const auto old = take(remote_holder("far"));
   term_ = Milliseconds(0);
-  EXPECT_EQ(take(local_holder())->lease_number(), 2);
+  take(local_holder());
+  EXPECT_EQ(highest(store_), 2);
   EXPECT_EQ(clock_.now(), Nanoseconds(0));
 }
 
@@ -235,14 +177,16 @@ TEST_F(SequenceTest, HolderThatRenewsAndIsTornStillCountsAsAlive) {
 TEST_F(SequenceTest, HolderElsewhereThatReleasesMeanwhileIsReplacedThen) {
   const auto old = take(remote_holder("far"));
   while_waiting_ = [&] { ASSERT_TRUE(old->release()); };
-  EXPECT_EQ(take(local_holder())->lease_number(), 3);
+  take(local_holder());
+  EXPECT_EQ(highest(store_), 3);
   EXPECT_LT(clock_.now(), Nanoseconds(kTerm));
 }
 
 TEST_F(SequenceTest, ReleaseLetsAnotherMachineTakeAtOnce) {
   const auto old = take(remote_holder("far"));
   ASSERT_TRUE(old->release());
-  EXPECT_EQ(take(local_holder())->lease_number(), 3);
+  take(local_holder());
+  EXPECT_EQ(highest(store_), 3);
   EXPECT_EQ(clock_.now(), Nanoseconds(0));
 }
 
@@ -267,8 +211,25 @@ TEST_F(SequenceTest, LeaseIsRenewedEveryThirdOfTheTerm) {
   publish(*sequence, "a checkpoint renews as well");
   clock_.advance(kTerm / 3 - Milliseconds(1));
   ASSERT_TRUE(sequence->renew_if_due());
-  EXPECT_EQ(sequence->lease_number(), 1);
-  EXPECT_EQ(record_numbers(*store_.list("")).back(), 3);
+  EXPECT_EQ(highest(store_), 3);
+}
+
+TEST_F(SequenceTest, ConfirmWritesAtOnceWhateverTheTerm) {
+  for (const Milliseconds term : {kTerm, Milliseconds(0)}) {
+    MemoryStore store;
+    term_ = term;
+    const auto sequence = take(remote_holder("far"), store);
+    ASSERT_TRUE(sequence->confirm());
+    ASSERT_EQ(highest(store), 2);
+    EXPECT_EQ(read_record(store, 2)->kind, RecordKind::lease);
+    EXPECT_EQ(read_record(store, 2)->lease, 1);
+    clock_.advance(kTerm / 3 - Milliseconds(1));
+    ASSERT_TRUE(sequence->renew_if_due());
+    EXPECT_EQ(highest(store), 2) << "it renews as well";
+    const auto next = take(remote_holder("near"), store);
+    EXPECT_EQ(sequence->confirm().error().code, Code::aborted);
+    EXPECT_EQ(highest(store), 3);
+  }
 }
 
 TEST_F(SequenceTest, OldHolderThatWakesUpIsToldWhoHasTheRun) {
@@ -313,7 +274,7 @@ TEST_F(SequenceTest, HolderThatSleepsWhileItClearsLeavesItsSuccessorsBlobs) {
   // Requests: look, create the lease, look for what to clear.
   sleepy.inject(3, Fault::delay, [&] {
     const auto next = take(remote_holder("near"));
-    unpublished = blob_object(next->lease_number(), std::string(64, 'a'));
+    unpublished = blob_object(highest(store_), std::string(64, 'a'));
     ASSERT_TRUE(store_.put(unpublished, "about to be published"));
   });
   const auto old = take(remote_holder("far"), sleepy);
@@ -370,118 +331,6 @@ TEST_F(SequenceTest, OldHolderThatSleepsAnywhereInPruneHarmsNothing) {
     EXPECT_TRUE(store.stat(best->blobs[0].object).has_value());
     publish(*next, "six");
   }
-}
-
-TEST_F(SequenceTest, RetentionKeepsTheNewestAndTheBest) {
-  const auto sequence = take(local_holder());
-  publish(*sequence, "1", true);
-  publish(*sequence, "2", true);
-  for (int i = 3; i <= 7; ++i) publish(*sequence, std::to_string(i));
-  ASSERT_TRUE(sequence->prune());
-  for (int64_t number : {1, 2, 4, 5}) EXPECT_EQ(kind_of(number), RecordKind::pruned) << number;
-  for (int64_t number : {3, 6, 7, 8}) EXPECT_EQ(kind_of(number), RecordKind::checkpoint) << number;
-  EXPECT_EQ(blob_count(), 4u);
-  EXPECT_TRUE(has_blob(1, "2"));
-  publish(*sequence, "8", true);
-  ASSERT_TRUE(sequence->prune());
-  EXPECT_EQ(kind_of(3), RecordKind::pruned);
-  EXPECT_EQ(blob_count(), 3u);
-}
-
-TEST_F(SequenceTest, RetentionGoesOnUnderANewHolder) {
-  const auto old = take(remote_holder("far"));
-  publish(*old, "1", true);
-  publish(*old, "2");
-  publish(*old, "3");
-  const auto next = take(remote_holder("near"));
-  EXPECT_EQ(blob_count(), 3u);
-  publish(*next, "4");
-  ASSERT_TRUE(next->prune());
-  EXPECT_EQ(kind_of(1), RecordKind::pruned);
-  EXPECT_EQ(kind_of(2), RecordKind::checkpoint) << "the best";
-  publish(*next, "5", true);
-  ASSERT_TRUE(next->prune());
-  for (int64_t number : {1, 2, 3}) EXPECT_EQ(kind_of(number), RecordKind::pruned) << number;
-  EXPECT_EQ(blob_count(), 3u);
-  EXPECT_TRUE(has_blob(1, "3"));
-}
-
-TEST_F(SequenceTest, BlobThatAKeptRecordSharesIsKept) {
-  keep_ = 1;
-  const auto sequence = take(local_holder());
-  publish(*sequence, "same");
-  publish(*sequence, "same");
-  ASSERT_TRUE(sequence->prune());
-  EXPECT_EQ(kind_of(2), RecordKind::pruned);
-  EXPECT_TRUE(has_blob(1, "same"));
-  EXPECT_EQ(newest(), R"({"is":"same"})");
-}
-
-TEST_F(SequenceTest, NothingIsDroppedWhileThereAreFewerThanAreKept) {
-  ASSERT_TRUE(store_.create(record_object(1), "torn"));
-  const auto sequence = take(local_holder());
-  publish(*sequence, "1");
-  publish(*sequence, "2");
-  ASSERT_TRUE(sequence->prune());
-  EXPECT_EQ(*store_.get(record_object(1)), "torn");
-  publish(*sequence, "3");
-  ASSERT_TRUE(sequence->prune());
-  EXPECT_EQ(kind_of(1), RecordKind::pruned) << "three whole ones are newer than the torn one";
-  EXPECT_EQ(kind_of(2), RecordKind::pruned);
-}
-
-TEST_F(SequenceTest, NumbersAreNeverReused) {
-  keep_ = 1;
-  auto sequence = take(local_holder());
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(publish(*sequence, std::to_string(i)), i + 2);
-    ASSERT_TRUE(sequence->prune());
-  }
-  const std::vector<int64_t> numbers = record_numbers(*store_.list(""));
-  EXPECT_EQ(numbers, (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(store_.create(record_object(3), "x").error().code, Code::already_exists);
-}
-
-TEST_F(SequenceTest, PrunedRecordsAreNotReadByTheNextHolder) {
-  keep_ = 1;
-  const auto old = take(remote_holder("far"));
-  for (int i = 0; i < 50; ++i) publish(*old, std::to_string(i));
-  ASSERT_TRUE(old->prune());
-  ASSERT_TRUE(old->release());
-  FaultyStore counted(store_);
-  const auto next = take(local_holder(), counted);
-  EXPECT_LT(counted.requests(), 8);
-}
-
-TEST_F(SequenceTest, BlobsNeverPublishedAreClearedUnlessARecordIsDamaged) {
-  const auto old = take(remote_holder("far"));
-  publish(*old, "one");
-  const std::string orphan = blob_object(1, std::string(64, 'a'));
-  const std::string foreign = "blobs/notes.txt";
-  ASSERT_TRUE(store_.put(orphan, "orphan"));
-  ASSERT_TRUE(store_.put(foreign, "a person's"));
-  ASSERT_TRUE(store_.create(record_object(3), "torn"));
-  ASSERT_TRUE(old->release());
-  auto next = take(remote_holder("near"));
-  EXPECT_TRUE(store_.stat(orphan).has_value());
-  ASSERT_TRUE(next->release());
-  ASSERT_TRUE(
-      store_.put(record_object(3), format_record({.number = 3, .kind = RecordKind::pruned})));
-  next = take(remote_holder("near"));
-  EXPECT_FALSE(store_.stat(orphan).has_value());
-  EXPECT_TRUE(store_.stat(foreign).has_value());
-  EXPECT_TRUE(has_blob(1, "one"));
-}
-
-TEST_F(SequenceTest, DamagedRecordsOccupyTheirNumbersUntilRetentionDropsThem) {
-  keep_ = 1;
-  for (int64_t number : {1, 2, 3}) ASSERT_TRUE(store_.create(record_object(number), ""));
-  const auto sequence = take(local_holder());
-  EXPECT_EQ(sequence->lease_number(), 4);
-  ASSERT_TRUE(store_.create(record_object(5), "{\"torn"));
-  EXPECT_EQ(publish(*sequence, "one"), 6);
-  ASSERT_TRUE(sequence->prune());
-  for (int64_t number : {1, 5}) EXPECT_EQ(kind_of(number), RecordKind::pruned) << number;
 }
 
 TEST_F(SequenceTest, AStoreFullOfDamageEndsWithAnError) {
