@@ -3,19 +3,20 @@
 #
 # -DTERN_LIBTORCH=DIR names the folder with include/ and lib/; otherwise scripts/find-libtorch looks.
 # Sets LibTorch_VERSION and LibTorch_LIB_DIR.
-if(NOT EXISTS "${TERN_LIBTORCH}/lib/libtorch_cpu.so")
+set(TERN_LIBTORCH "" CACHE PATH "LibTorch 2.11.0: the folder with include/ and lib/; empty looks for it.")
+set(libtorch "${TERN_LIBTORCH}")
+if(NOT EXISTS "${libtorch}/lib/libtorch_cpu.so")
+  # Asked at every configure and not remembered: `tern` asks in the same order whenever it starts.
   execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/find-libtorch
-    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  # FORCE: a folder remembered from an earlier configure may have gone.
-  set(TERN_LIBTORCH "${found}" CACHE PATH "LibTorch 2.11.0: the folder with include/ and lib/." FORCE)
+    OUTPUT_VARIABLE libtorch OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 
-if(EXISTS "${TERN_LIBTORCH}/version.py")
-  file(STRINGS ${TERN_LIBTORCH}/version.py version_line REGEX "^__version__ = ")
+if(EXISTS "${libtorch}/version.py")
+  file(STRINGS ${libtorch}/version.py version_line REGEX "^__version__ = ")
   string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${version_line}")
 endif()
-if(EXISTS "${TERN_LIBTORCH}/lib/libtorch_cpu.so")
-  set(LibTorch_LIB_DIR ${TERN_LIBTORCH}/lib)
+if(EXISTS "${libtorch}/lib/libtorch_cpu.so")
+  set(LibTorch_LIB_DIR ${libtorch}/lib)
 endif()
 
 include(FindPackageHandleStandardArgs)
@@ -28,8 +29,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
   # -idirafter: the wheel's include folder also carries its own fmt and protobuf, which must not
   # shadow Debian's.
   target_compile_options(LibTorch::torch INTERFACE
-    "SHELL:-idirafter ${TERN_LIBTORCH}/include"
-    "SHELL:-idirafter ${TERN_LIBTORCH}/include/torch/csrc/api/include")
+    "SHELL:-idirafter ${libtorch}/include"
+    "SHELL:-idirafter ${libtorch}/include/torch/csrc/api/include")
   target_link_libraries(LibTorch::torch INTERFACE
     ${LibTorch_LIB_DIR}/libtorch_cpu.so ${LibTorch_LIB_DIR}/libc10.so)
   # libtorch_cpu's own dependencies (CUDA runtime, CUPTI) are found by its RPATH when it loads.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 
@@ -161,6 +162,25 @@ TEST_F(PythonTorchTest, APythonThatHangsIsEndedInTime) {
   const Nanoseconds begin = clock_.now();
   EXPECT_FALSE(find_python_torch(clock_, std::chrono::milliseconds(50)));
   EXPECT_LT(clock_.now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(PythonTorchTest, SignalsThatWeBlockAreNotBlockedInIt) {
+  make_python("kill -TERM $$\necho /site/torch\n");
+  sigset_t terminate;
+  sigset_t before;
+  sigemptyset(&terminate);
+  sigaddset(&terminate, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &terminate, &before);
+  const auto torch = find_python_torch(clock_, std::chrono::seconds(20));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_FALSE(torch);
+}
+
+TEST_F(PythonTorchTest, ASignalToOurProcessGroupLeavesItAlone) {
+  // The 5th field is the group, the 1st the process: a process that leads a group is in no other.
+  make_python(
+      "read -r pid name state parent group rest </proc/$$/stat\n[ $pid = $group ] && echo /led\n");
+  EXPECT_EQ(find_python_torch(clock_, std::chrono::seconds(20)), fs::path("/led"));
 }
 
 TEST_F(PythonTorchTest, WithoutAPythonThereIsNoTorch) {

@@ -33,8 +33,10 @@ const char kTrainHelp[] =
                     Not given: runs/ and the name of the run file
   --set key=value   set one option, over the run file; may be given many times
   --steps N         stop after step N and change nothing else; 0 is no limit
-  --halt-file PATH  save and leave as preempted once this file exists
-  --fresh           begin anew; the old run is kept beside it under a number
+  --halt-file PATH  save and leave as preempted once this file exists; if it
+                    exists at the start, nothing is trained
+  --fresh           begin anew; the old run is kept beside it under a number.
+                    A folder that holds something else than a run is left alone
   --options         explain every option, with the values of FILE if given
   --help            this page
 
@@ -49,7 +51,7 @@ leave between two steps; Ctrl-C twice leaves at once, without saving.
 Exit codes: 0 done, 75 preempted (run it again), 10 stopped by Ctrl-C, 2 usage
 or run file, 3 something was not found, 4 damaged data, 5 another process has
 the run or it is another run's folder, 6 disk or permissions, 7 the run was
-taken over, 1 a bug, 130 Ctrl-C twice.
+taken over, 8 the loss is no longer a number, 1 a bug, 130 Ctrl-C twice.
 )";
 
 const char kTrainTeach[] =

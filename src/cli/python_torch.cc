@@ -30,20 +30,30 @@ if spec and spec.submodule_search_locations:
 
 constexpr size_t kAnswerBytesMax = 4096;  // PATH_MAX
 
-// Starts python3 with its output into `out`; 0 if there is none.
+// Starts python3 with its output into `out`; 0 if there is none. It gets no signal meant for us: in
+// a process group of its own it does not hear Ctrl-C, which would look like a Python without torch.
+// Our blocked signals are not its own, so whoever means it can end it.
 pid_t start_python(int out) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  sigset_t no_signals;
+  sigemptyset(&no_signals);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &no_signals);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   std::string program = "python3";
   std::string flag = "-c";
   std::string question = kQuestion;
   std::array<char*, 4> arguments{program.data(), flag.data(), question.data(), nullptr};
   pid_t child = 0;
   const int error =
-      posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+      posix_spawnp(&child, program.c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? child : 0;
 }

@@ -12,6 +12,7 @@
 #include "cli/find_libtorch.h"
 #include "cli/python_torch.h"
 #include "cli/trainer_environment.h"
+#include "preempt/signal_watcher.h"
 #include "train/exit_codes.h"
 #include "train/train_flags.h"
 
@@ -98,6 +99,9 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
   ASSIGN_OR_RETURN(const RunConfig config, load_and_explain(request, surroundings));
   ASSIGN_OR_RETURN(const std::filesystem::path run, run_folder(request, config));
   ASSIGN_OR_RETURN(const std::filesystem::path trainer, find_trainer(surroundings.executable));
+  // From here on a notice waits until tern-train can obey it: the mask and what is pending survive
+  // exec(). Reading the run file, which may be a pipe, can still be interrupted.
+  RETURN_IF_ERROR(SignalWatcher::block_signals());
   SystemClock clock;
   ASSIGN_OR_RETURN(
       const std::filesystem::path libtorch,

@@ -5,7 +5,6 @@
 // of it. The last batch of an epoch is smaller when G does not divide N: no sample is lost.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 

@@ -11,9 +11,11 @@
 
 namespace tern {
 
-// Posts a preempt notice, once, when something exists at the path; its content does not matter, and
-// a file that was there from the start counts too. It is never removed here: whoever put it there
-// may have put it there for others as well. A path that cannot be looked at does not exist.
+// Posts a preempt notice, once, when something exists at the path; its content does not matter.
+// tern-train refuses to start while it exists, so that it is not forgotten and halts every start;
+// one that appears between that look and the watcher's first is a notice like any other. It is
+// never removed here: whoever put it there may have put it there for others as well. A path that
+// cannot be looked at does not exist.
 class FileWatcher final : public Watcher {
  public:
   FileWatcher(NoticeBoard& board, Clock& clock, std::filesystem::path path);

@@ -1,0 +1,72 @@
+// What tern-train finds when `tern train` has become it. The real one is tested in tests/.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/command.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = testing::TempDir() + "train_command_XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    fs::create_directories(folder_ / "torch/lib");
+    std::ofstream(folder_ / "torch/lib/libtorch_cpu.so");
+    std::ofstream(folder_ / "torch/version.py") << "__version__ = '2.11.0'\n";
+    std::ofstream(folder_ / "my.toml");
+    surroundings_ = {.executable = folder_ / "tern", .libtorch = folder_ / "torch"};
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void make_trainer(const std::string& text) {
+    const fs::path trainer = folder_ / "libexec/tern-train";
+    fs::create_directories(trainer.parent_path());
+    std::ofstream(trainer) << text;
+    fs::permissions(trainer, fs::perms::owner_all);
+  }
+
+  // Returns only if tern-train could not be started.
+  Result<int> train() { return train_command(surroundings_, {(folder_ / "my.toml").string()}); }
+
+  fs::path folder_;
+  Surroundings surroundings_;
+};
+
+TEST_F(TrainCommandTest, NoticesWaitForTheTrainerToLook) {
+  make_trainer(
+      "#!/bin/sh\n"
+      "kill -TERM $$; kill -USR1 $$; kill -INT $$\n"
+      "echo still here >&2\n"
+      "exit 75\n");
+  EXPECT_EXIT(train(), testing::ExitedWithCode(75), "still here");
+}
+
+TEST_F(TrainCommandTest, ATrainerThatDoesNotStartIsAnError) {
+  make_trainer(
+      "\x7f"
+      "ELF for another machine");
+  // In a child, which takes the blocked signals with it.
+  const auto code_of_error = [this] { _exit(static_cast<int>(train().error().code)); };
+  EXPECT_EXIT(code_of_error(), testing::ExitedWithCode(static_cast<int>(Code::unavailable)), "");
+}
+
+TEST_F(TrainCommandTest, AWrongRunFileIsRefusedBeforeSignalsAreHeldBack) {
+  make_trainer("#!/bin/sh\n");
+  std::ofstream(folder_ / "my.toml") << "nonsense = 1\n";
+  ASSERT_FALSE(train());
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  EXPECT_FALSE(sigismember(&blocked, SIGINT));
+}
+
+}  // namespace
+}  // namespace tern
