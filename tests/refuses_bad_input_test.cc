@@ -87,6 +87,13 @@ TEST_F(RefusesBadInput, AnotherDataSetUnderTheSamePathIsRefused) {
   EXPECT_EQ(train({"--steps", "9"}).exit_code, kExitDone);
 }
 
+TEST_F(RefusesBadInput, FreshMovesNothingIfTheNewRunCannotBegin) {
+  ASSERT_EQ(train({"--steps", "5"}).exit_code, kExitDone);
+  EXPECT_EQ(train({"--fresh", "--set", "data.path=\"nowhere\""}).exit_code, kExitNotFound);
+  EXPECT_FALSE(std::filesystem::exists(place_.run("run.1")));
+  EXPECT_EQ(place_.report("run")["step"], 5);
+}
+
 TEST_F(RefusesBadInput, ADamagedCheckpointIsNamedAndThePreviousOneUsed) {
   ASSERT_EQ(train({"--steps", "5", "--set", "checkpoint.every=0"}).exit_code, kExitDone);
   const auto record = newest_checkpoint_record();

@@ -91,7 +91,8 @@ Fault fault_of(Interruption kind) {
     if (how.kind == Interruption::notice_at_step) board.post({.source = "the test"});
   };
   auto me = this_process();
-  if (!me.has_value()) _exit(kExitInternal);
+  auto data = open_run_data(config);
+  if (!me.has_value() || !data.has_value()) _exit(kExitInternal);
   const Result<Outcome> outcome = train({.config = config,
                                          .run_name = run.string(),
                                          .command = "test",
@@ -100,7 +101,8 @@ Fault fault_of(Interruption kind) {
                                          .clock = &clock,
                                          .log = &log,
                                          .board = &board,
-                                         .on_step = on_step});
+                                         .on_step = on_step},
+                                        std::move(*data));
   if (!outcome.has_value()) log.error("test", outcome.error().to_string());
   write_text(run.string() + ".requests", fmt::format("{}", fmt::join(store.history(), "\n")));
   std::fflush(nullptr);
@@ -136,6 +138,7 @@ Remains read_remains(const std::filesystem::path& run) {
     auto json = nlohmann::json::parse(line, nullptr, false);
     if (json.is_discarded() || json.contains("process_begins")) continue;
     json.erase("ms");
+    json.erase("lease");  // tells the processes apart
     auto& place = json.contains("epoch_done") ? epochs[json["epoch_done"].get<int64_t>()]
                                               : remains.losses[json["step"].get<int64_t>()];
     if (!place.empty() && place != json.dump()) remains.complaint += place + " and then " + line;

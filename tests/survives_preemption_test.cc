@@ -42,8 +42,8 @@ class SurvivesPreemption : public testing::Test {
 };
 
 TEST_F(SurvivesPreemption, ATerminationNoticeSavesAndTheSameCommandGoesOn) {
-  for (const int number : {SIGTERM, SIGUSR1}) {
-    const std::string name = number == SIGTERM ? "term" : "usr1";
+  for (const int number : {SIGTERM, SIGUSR1, SIGHUP}) {
+    const std::string name = number == SIGTERM ? "term" : std::to_string(number);
     const Finished first =
         interrupt_in_the_middle(name, {}, [&](const Process& process) { process.signal(number); });
     EXPECT_EQ(first.exit_code, kExitPreempted) << first.err;
@@ -119,6 +119,60 @@ TEST_F(SurvivesPreemption, ASecondProcessIsRefusedAndNamesTheFirst) {
   EXPECT_EQ(first.wait().exit_code, kExitPreempted);
 }
 
+TEST_F(SurvivesPreemption, ANoticeWhileItStartsIsANoticeToo) {
+  // Wherever it strikes: `tern` blocks signals first thing, and tern-train sees what is pending.
+  for (int i = 0; i < 5; ++i) {
+    Process process(place_.start(Workplace::train("run", {"--set", "train.epochs=100000"})));
+    const std::string status = "/proc/" + std::to_string(process.pid()) + "/status";
+    ASSERT_TRUE(wait_until([&] {
+      // SIGTERM is bit 14 of the mask.
+      const std::string text = read_text(status);
+      const size_t blocked = text.find("SigBlk:");
+      return blocked != std::string::npos &&
+             (std::stoull(text.substr(blocked + 7), nullptr, 16) & (1U << 14U)) != 0;
+    }));
+    process.signal(SIGTERM);
+    const Finished finished = process.wait();
+    EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
+  }
+}
+
+TEST_F(SurvivesPreemption, AReaderThatGoesAwayDoesNotEndTheRun) {
+  Process::Start start = place_.start({});
+  start.command = {"bash", "-c",
+                   std::string("set -o pipefail; ") + TERN_PROGRAM +
+                       " train run.toml --run run --set train.epochs=30 2>&1 | head -n 1"};
+  const Finished finished = run_to_end(start);
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(place_.report("run")["status"], "done");
+}
+
+// A machine that was paused finds that another has taken its run: it stops and writes nothing more.
+TEST_F(SurvivesPreemption, AProcessThatWasReplacedStopsAndWritesNothing) {
+  Process old_holder(place_.start(
+      Workplace::train("run", {"--set", "train.epochs=100000", "--set", "lease.term=\"1s\""})));
+  ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("run") >= 10; }));
+  old_holder.signal(SIGSTOP);
+  RealFileDoor door;
+  SystemClock clock;
+  auto store = DiskStore::open(place_.run("run"), door);
+  PrefixStore checkpoints(**store, "checkpoints");
+  Holder successor = *this_process();
+  successor.boot_id = "another boot";
+  const Sequence::Setup setup{.store = &checkpoints,
+                              .clock = &clock,
+                              .me = successor,
+                              .lease = {.term = Milliseconds(300)}};
+  const auto taken = Sequence::take(setup, std::stop_token());
+  ASSERT_TRUE(taken.has_value()) << taken.error().to_string();
+  old_holder.signal(SIGCONT);
+  const Finished finished = old_holder.wait();
+  EXPECT_EQ(finished.exit_code, kExitLostLease) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("lost the run"));
+  EXPECT_TRUE(place_.ledger("run", "end").empty());
+  EXPECT_FALSE(std::filesystem::exists(place_.run("run") / "model.safetensors"));
+}
+
 // A run whose holder is, or was, on another machine: one waits for its lease to run out.
 TEST_F(SurvivesPreemption, ANoticeEndsTheWaitForAHolderOnAnotherMachine) {
   RealFileDoor door;
@@ -164,6 +218,16 @@ TEST_F(SurvivesPreemption, StepsStopsThereAndALargerNumberGoesOnAsIfItHadNot) {
     EXPECT_EQ(report["interruptions"], 0);
   }
   expect_same_as_uninterrupted("run");
+}
+
+TEST_F(SurvivesPreemption, AStopAtTheEndOfAnEpochWithoutEvaluationIsEvaluatedToo) {
+  // 6 steps an epoch; run.toml evaluates every 10th.
+  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "6"})).exit_code, kExitDone);
+  EXPECT_TRUE(place_.report("run")["top1"].is_number());
+  // What it had passed already is said to be so.
+  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "2"})).exit_code, kExitDone);
+  EXPECT_THAT(place_.report("run")["reason"].get<std::string>(),
+              HasSubstr("already passed step 2"));
 }
 
 TEST_F(SurvivesPreemption, AResumeKeepsTheRecordedThreadCount) {

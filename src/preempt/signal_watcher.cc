@@ -21,6 +21,11 @@ sigset_t watched_signals() {
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGINT);
+  // The terminal was closed, unless the user has said (nohup) that this shall not matter.
+  struct sigaction hangup{};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+    sigaddset(&set, SIGHUP);
+  }
   return set;
 }
 
@@ -98,6 +103,10 @@ void SignalWatcher::handle(int signal) {
     case SIGUSR1:
       notice.kind = NoticeKind::preempt;
       notice.source = "SIGUSR1";
+      break;
+    case SIGHUP:
+      notice.kind = NoticeKind::preempt;
+      notice.source = "SIGHUP";
       break;
     default:
       notice.kind = NoticeKind::stop;

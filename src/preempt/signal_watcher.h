@@ -1,4 +1,5 @@
-// Notices from signals: SIGTERM and SIGUSR1 (schedulers, clouds, `kill`), SIGINT (Ctrl-C).
+// Notices from signals: SIGTERM and SIGUSR1 (schedulers, clouds, `kill`), SIGHUP (the terminal was
+// closed), SIGINT (Ctrl-C).
 #pragma once
 
 #include <functional>
@@ -13,8 +14,9 @@
 
 namespace tern {
 
-// SIGTERM and SIGUSR1 post a preempt notice, SIGINT posts a stop notice, and a second SIGINT calls
-// `leave_now` on the watcher's thread, at most once.
+// SIGTERM, SIGUSR1 and SIGHUP (unless that is ignored, as under nohup) post a preempt notice,
+// SIGINT posts a stop notice, and a second SIGINT calls `leave_now` on the watcher's thread, at
+// most once.
 //
 // No code runs inside a signal handler: the signals are blocked and read from a descriptor, so what
 // happens on one is ordinary code. One watcher per process, as signals are the process's.

@@ -6,15 +6,18 @@
 namespace tern {
 
 Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data,
-                                           const RunConfig& config, const NoticeBoard& board) {
+                                           const RunConfig& config, const NoticeBoard& board,
+                                           const std::function<Status()>& between_batches) {
   const Plan plan(data.id(), data.size(), /*seed=*/0, config.train.evaluate_batch,
                   Order::sequential);
   Loader loader({.dataset = &data, .plan = &plan, .options = config.loader});
   EvaluationSums total;
   for (int64_t batch = 0; batch < plan.batches_per_epoch(); ++batch) {
+    const Result<Batch> images = loader.next(board.stop_token());
     if (board.notice()) return std::optional<Evaluation>();
-    ASSIGN_OR_RETURN(const Batch images, loader.next());
-    ASSIGN_OR_RETURN(const EvaluationSums sums, learner.evaluate(images));
+    if (!images.has_value()) return images.error();
+    ASSIGN_OR_RETURN(const EvaluationSums sums, learner.evaluate(*images));
+    RETURN_IF_ERROR(between_batches());
     total.loss += sums.loss;
     total.top1 += sums.top1;
     total.top5 += sums.top5;

@@ -3,46 +3,76 @@
 #include <fmt/format.h>
 
 #include "storage/disk_store.h"
+#include "storage/ledger.h"
 #include "storage/prefix_store.h"
+#include "train/run_config.h"
 
 namespace tern {
 namespace {
 
 constexpr int kOldRunsMax = 100'000;
+constexpr char kCheckpoints[] = "checkpoints";
+
+bool holds_a_run(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {kRunFileObject, kLedgerObject, kCheckpoints}) {
+    if (std::filesystem::exists(folder / name, ignored)) return true;
+  }
+  return false;
+}
+
+// Takes the run in `folder`; the same process may do it again, wherever the folder has gone.
+Result<std::unique_ptr<Sequence>> take(PrefixStore& checkpoints, Clock& clock, const Holder& me,
+                                       const LeaseOptions& lease, std::stop_token stop) {
+  return Sequence::take({.store = &checkpoints, .clock = &clock, .me = me, .lease = lease},
+                        std::move(stop));
+}
+
+Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (int number = 1; number <= kOldRunsMax; ++number) {
+    std::filesystem::path aside = folder;
+    aside += fmt::format(".{}", number);
+    if (std::filesystem::exists(aside, error)) continue;
+    std::filesystem::rename(folder, aside, error);
+    if (!error) return aside;
+    return fail(Code::permission_denied,
+                fmt::format("cannot move {} to {}: {}; move it yourself, or use another --run DIR",
+                            folder.string(), aside.string(), error.message()));
+  }
+  return fail(Code::exhausted,
+              fmt::format("{} has too many old runs beside it; remove some", folder.string()));
+}
 
 }  // namespace
 
 Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesystem::path& folder,
                                                                FileDoor& door, Clock& clock,
                                                                const Holder& me,
-                                                               const LeaseOptions& lease) {
+                                                               const LeaseOptions& lease,
+                                                               std::stop_token stop) {
   std::error_code error;
   if (!std::filesystem::exists(folder, error) || std::filesystem::is_empty(folder, error)) {
     return std::optional<std::filesystem::path>();
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
-  PrefixStore checkpoints(*store, "checkpoints/");
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<Sequence> old_run,
-      Sequence::take({.store = &checkpoints, .clock = &clock, .me = me, .lease = lease},
-                     std::stop_token()));
-  RETURN_IF_ERROR(old_run->release());
-  const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();
-  for (int number = 1; number <= kOldRunsMax; ++number) {
-    std::filesystem::path aside = plain;
-    aside += fmt::format(".{}", number);
-    if (std::filesystem::exists(aside, error)) continue;
-    std::filesystem::rename(plain, aside, error);
-    if (error) {
-      return fail(
-          Code::permission_denied,
-          fmt::format("cannot move {} to {}: {}; move it yourself, or use another --run DIR",
-                      plain.string(), aside.string(), error.message()));
-    }
-    return std::optional<std::filesystem::path>(aside);
+  if (!holds_a_run(folder)) {
+    return fail(Code::failed_precondition,
+                fmt::format("{} holds no run, so --fresh does not touch it; use another --run DIR",
+                            folder.string()));
   }
-  return fail(Code::exhausted,
-              fmt::format("{} has too many old runs beside it; remove some", plain.string()));
+  const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();
+  {
+    ASSIGN_OR_RETURN(const auto store, DiskStore::open(plain, door));
+    PrefixStore checkpoints(*store, kCheckpoints);
+    ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, me, lease, std::move(stop)));
+  }
+  // Renamed while it is held, so that nobody can take it in between; given back where it is then.
+  ASSIGN_OR_RETURN(const std::filesystem::path aside, rename_to_free_number(plain));
+  ASSIGN_OR_RETURN(const auto store, DiskStore::open(aside, door));
+  PrefixStore checkpoints(*store, kCheckpoints);
+  ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, me, lease, std::stop_token()));
+  RETURN_IF_ERROR(held->release());
+  return std::optional<std::filesystem::path>(aside);
 }
 
 }  // namespace tern

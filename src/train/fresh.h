@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 
 #include "core/clock.h"
 #include "core/result.h"
@@ -11,12 +12,14 @@
 
 namespace tern {
 
-// Moves what is in the run folder to the first free of FOLDER.1, FOLDER.2, ... and says where.
-// Nothing if the folder does not exist or is empty. The run is taken first, by the same rules as
-// for training, so that nobody's run is moved away under them.
+// Moves the run in `folder` to the first free of FOLDER.1, FOLDER.2, ... and says where. Nothing if
+// the folder does not exist or is empty; failed_precondition if it holds something else than a run.
+// The run is taken first, by the same rules as for training, so that nobody's run is moved away
+// under them; `stop` ends the wait for its holder.
 Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesystem::path& folder,
                                                                FileDoor& door, Clock& clock,
                                                                const Holder& me,
-                                                               const LeaseOptions& lease);
+                                                               const LeaseOptions& lease,
+                                                               std::stop_token stop);
 
 }  // namespace tern

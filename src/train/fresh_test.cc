@@ -21,10 +21,11 @@ class Fresh : public testing::Test {
   }
   ~Fresh() override { std::filesystem::remove_all(folder_); }
 
-  auto set_aside() { return set_old_run_aside(folder_ / "run", door_, clock_, me_, {}); }
+  auto set_aside() { return set_old_run_aside(folder_ / "run", door_, clock_, me_, {}, {}); }
   void make_run(const std::string& mark) {
     std::filesystem::create_directories(folder_ / "run");
     std::ofstream(folder_ / "run" / mark) << mark;
+    std::ofstream(folder_ / "run" / "run.toml") << "";
   }
 
   std::filesystem::path folder_;
@@ -48,6 +49,30 @@ TEST_F(Fresh, OldRunsAreKeptUnderRisingNumbers) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run.1" / "one"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run.2" / "two"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Fresh, AFolderThatHoldsNoRunIsLeftAlone) {
+  std::filesystem::create_directories(folder_ / "run");
+  std::ofstream(folder_ / "run" / "thesis.tex") << "x";
+  const auto aside = set_aside();
+  ASSERT_FALSE(aside.has_value());
+  EXPECT_EQ(aside.error().code, Code::failed_precondition);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "thesis.tex"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "checkpoints"));
+}
+
+TEST_F(Fresh, TheOldRunIsFreeToBeTakenWhereItIsNow) {
+  make_run("one");
+  ASSERT_TRUE(set_aside().has_value());
+  auto store = DiskStore::open(folder_ / "run.1", door_);
+  PrefixStore checkpoints(**store, "checkpoints");
+  Holder other = me_;
+  other.token = "another";
+  other.boot_id = "of another machine";
+  EXPECT_TRUE(
+      Sequence::take({.store = &checkpoints, .clock = &clock_, .me = other}, std::stop_token())
+          .has_value());
+  EXPECT_EQ(clock_.now(), Nanoseconds(0)) << "it had to wait";
 }
 
 TEST_F(Fresh, ALiveRunIsNotMovedAway) {

@@ -59,7 +59,7 @@ TensorView view_of(std::string name, const torch::Tensor& tensor) {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-// Copies a stored tensor over one of ours; says what does not fit.
+// Says what does not fit.
 Status check_fits(const TensorView& stored, const torch::Tensor& ours) {
   if (stored.dtype == dtype_name(ours) && stored.shape == ours.sizes().vec()) return {};
   return fail(Code::failed_precondition,
@@ -163,8 +163,9 @@ Result<StepResult> Learner::step(const Batch& batch, int64_t step, double learni
     result.loss = loss.item<float>();
     if (!std::isfinite(result.loss)) {
       return fail(Code::out_of_range,
-                  fmt::format("the loss is {} at step {}: training diverged; lower "
-                              "optimizer.learning_rate or lengthen schedule.warmup_epochs",
+                  fmt::format("the loss is {} at step {}: training diverged; begin "
+                              "anew (--fresh) with a smaller optimizer.learning_rate or a longer "
+                              "schedule.warmup_epochs",
                               result.loss, step + 1));
     }
     t.optimizer->zero_grad();

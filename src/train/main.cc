@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "preempt/signal_watcher.h"
 #include "storage/disk_store.h"
 #include "storage/file_door.h"
+#include "storage/retry_store.h"
 #include "train/exit_codes.h"
 #include "train/fresh.h"
 #include "train/train_flags.h"
@@ -22,6 +24,9 @@
 
 namespace tern {
 namespace {
+
+// A network disk that hiccups is worth a second or two; a notice leaves no more.
+constexpr RetryOptions kDiskRetries{.attempts_max = 4, .total_max = Milliseconds(2000)};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -35,7 +40,8 @@ int64_t threads_if_left_open() {
 }
 
 Result<RunConfig> read_config(const TrainRequest& request) {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  std::error_code ignored;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const auto recipes = list_recipes(recipe_folders(self, environment("TERN_RECIPES")));
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request, recipes, problems);
@@ -44,7 +50,8 @@ Result<RunConfig> read_config(const TrainRequest& request) {
 }
 
 Status refuse_standing_halt_file(const std::string& path) {
-  if (path.empty() || !std::filesystem::exists(path)) return {};
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return {};
   return fail(Code::failed_precondition,
               fmt::format("{} exists, so this run is told to halt; remove it to train", path));
 }
@@ -80,12 +87,14 @@ class Screen {
   std::optional<Progress> progress_;
 };
 
-void say_how_it_ended(const std::string& run, const Outcome& outcome) {
+// A closed stdout (`| head`) is no reason to fail a run that is saved: what cannot be said is not.
+void say_how_it_ended(const std::string& run, const Outcome& outcome) try {
   fmt::print("{}: {} at step {} ({}), {} steps lost\n", run, status_name(outcome.status),
              outcome.step, outcome.reason, outcome.steps_lost);
   if (outcome.status == RunStatus::preempted || outcome.status == RunStatus::stopped) {
     fmt::print("Run the same command again to go on from there.\n");
   }
+} catch (const std::system_error&) {
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {
@@ -104,13 +113,17 @@ Result<int> run(const std::vector<std::string>& arguments) {
   std::optional<FileWatcher> halt_file;
   if (!request.halt_file.empty()) halt_file.emplace(board, clock, request.halt_file);
 
+  // Data that cannot be read is refused before anything is moved or written.
+  ASSIGN_OR_RETURN(RunData data, open_run_data(config));
   if (request.fresh) {
-    ASSIGN_OR_RETURN(const auto aside, set_old_run_aside(folder, door, clock, me, config.lease));
+    ASSIGN_OR_RETURN(const auto aside,
+                     set_old_run_aside(folder, door, clock, me, config.lease, board.stop_token()));
     if (aside) log.info("train", "the old run is kept", {{"in", aside->string()}});
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> disk, DiskStore::open(folder, door));
+  RetryStore store(*disk, kDiskRetries, clock, static_cast<uint64_t>(me.pid));
   // A run that goes on has shown them before; what changed since is logged.
-  if (!store->stat(kRunFileObject).has_value()) print_options(config);
+  if (!store.stat(kRunFileObject).has_value()) print_options(config);
 
   Screen screen(log, clock);
   const Result<Outcome> outcome =
@@ -119,12 +132,13 @@ Result<int> run(const std::vector<std::string>& arguments) {
              .command = fmt::format("tern train {}", fmt::join(arguments, " ")),
              .me = me,
              .cores = threads_if_left_open(),
-             .run = store.get(),
+             .run = &store,
              .clock = &clock,
              .log = &log,
              .board = &board,
              .on_start = [&](const StepEvent& event) { screen.on_start(event); },
-             .on_step = [&](const StepEvent& event) { screen.on_step(event); }});
+             .on_step = [&](const StepEvent& event) { screen.on_step(event); }},
+            std::move(data));
   screen.on_end();
   if (!outcome.has_value()) return outcome.error();
   say_how_it_ended(folder.string(), *outcome);
@@ -135,13 +149,20 @@ Result<int> run(const std::vector<std::string>& arguments) {
 }  // namespace tern
 
 int main(int argc, char** argv) {
+  // A pipe that nobody reads any more (`| head`) must not end a run; writes to it just fail.
+  std::signal(SIGPIPE, SIG_IGN);
   // Before LibTorch or anything else makes a thread.
   if (const tern::Status blocked = tern::SignalWatcher::block_signals(); !blocked.has_value()) {
     fmt::print(stderr, "tern: {}\n", blocked.error().message);
     return tern::kExitInternal;
   }
-  const tern::Result<int> code = tern::run({argv + 1, argv + argc});
-  if (code.has_value()) return *code;
-  fmt::print(stderr, "tern: {}\n", code.error().message);
-  return tern::exit_code_of(code.error().code);
+  try {
+    const tern::Result<int> code = tern::run({argv + 1, argv + argc});
+    if (code.has_value()) return *code;
+    fmt::print(stderr, "tern: {}\n", code.error().message);
+    return tern::exit_code_of(code.error().code);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tern: this is a bug in tern: {}\n", error.what());
+    return tern::kExitInternal;
+  }
 }

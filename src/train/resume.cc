@@ -51,13 +51,15 @@ Result<std::optional<ResumePoint>> find_resume_point(ObjectStore& checkpoints,
                                                      std::vector<std::string>& warnings) {
   ASSIGN_OR_RETURN(NewestCheckpoint newest, newest_checkpoint(checkpoints));
   for (const Damage& damage : newest.damaged) {
-    warnings.push_back(fmt::format("checkpoint {} is damaged and was skipped: {}", damage.number,
-                                   damage.error.message));
+    warnings.push_back(fmt::format("record {} of the checkpoints is damaged and was skipped: {}",
+                                   damage.number, damage.error.message));
   }
   if (!newest.found) return std::optional<ResumePoint>();
   ASSIGN_OR_RETURN(CheckpointText text,
                    parse_state(newest.found->record.state)
-                       .at(fmt::format("read checkpoint {}", newest.found->record.number)));
+                       .at(fmt::format("checkpoint {} was written by another version of tern; use "
+                                       "that one, or --fresh to start anew",
+                                       newest.found->record.number)));
   return std::optional<ResumePoint>(ResumePoint{std::move(text), std::move(*newest.found)});
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -15,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A run file is a page or two; whatever is larger is some other file, named by mistake.
-constexpr uintmax_t kRunFileBytesMax = 1 << 20;
+constexpr size_t kRunFileBytesMax = 1 << 20;
 
 constexpr std::string_view kRunsFolder = "runs";
 
@@ -32,17 +31,19 @@ Result<std::string> read_run_file(const fs::path& path) {
                                            "(`tern recipes` lists them)",
                                            path.string()));
   }
-  const uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, error) : 0;
-  if (!error && size_bytes > kRunFileBytesMax) {
-    return fail(Code::invalid, fmt::format("{} has {} bytes, too many for a run file; `tern init "
-                                           "RECIPE` prints one to begin with",
-                                           path.string(), size_bytes));
-  }
+  // The size is counted, not asked for: a device or a pipe has none, and may have no end either.
   std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text(kRunFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) {
     return fail(Code::permission_denied,
                 fmt::format("cannot read {}; check its permissions", path.string()));
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kRunFileBytesMax) {
+    return fail(Code::invalid, fmt::format("{} has more than {} bytes, too many for a run file; "
+                                           "`tern init RECIPE` prints one to begin with",
+                                           path.string(), kRunFileBytesMax));
   }
   return text;
 }
@@ -166,14 +167,6 @@ OptionSet describe_run(RunConfig& config) {
   set.section("checkpoint", "How often the run is saved, and how much is kept.", config.checkpoint);
   set.section("lease", "When a process may take over a run from another machine.", config.lease);
   return set;
-}
-
-std::vector<Problem> validate(const RunConfig& config, std::string_view source) {
-  std::vector<Problem> problems;
-  for (Conflict& conflict : find_conflicts(config)) {
-    problems.push_back({.source = std::string(source), .message = std::move(conflict.message)});
-  }
-  return problems;
 }
 
 std::vector<fs::path> recipe_folders(const fs::path& executable, std::string_view given) {

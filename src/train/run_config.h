@@ -31,9 +31,6 @@ struct RunConfig {
 // The set points into `config`.
 OptionSet describe_run(RunConfig& config);
 
-// What no single option's range can say (a drop after the end, nesterov without momentum).
-std::vector<Problem> validate(const RunConfig& config, std::string_view source);
-
 // What `tern train` was asked for; its flags are defined once, in add_train_flags (train_flags.h).
 struct TrainRequest {
   std::string file;                      // a run file, or a recipe's name
@@ -65,8 +62,9 @@ Result<std::filesystem::path> find_run_file(const std::string& file,
                                             const std::vector<Recipe>& recipes);
 
 // Reads the run file (or recipe), then the assignments, then --steps. On success the config is
-// resolved and valid. Otherwise the error says what could not be opened, or, as `invalid`, that
-// `problems` has been filled with everything wrong at once.
+// resolved and valid, options that must fit together (a drop before the end) included. Otherwise
+// the error says what could not be opened, or, as `invalid`, that `problems` has been filled with
+// everything wrong at once.
 Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector<Recipe>& recipes,
                                   std::vector<Problem>& problems);
 

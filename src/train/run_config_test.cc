@@ -171,7 +171,12 @@ TEST_F(RunConfigTest, AFileThatCannotBeReadIsNamed) {
   EXPECT_EQ(code("./missing"), Code::not_found);
   EXPECT_EQ(code("folder.toml"), Code::invalid);
   EXPECT_EQ(code("large.toml"), Code::invalid);
+  EXPECT_EQ(code("/dev/zero"), Code::invalid);
   EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(RunConfigTest, AFileOfTheLargestSizeIsRead) {
+  EXPECT_THAT(problems_of(std::string(1 << 20, '#')), IsEmpty());
 }
 
 TEST_F(RunConfigTest, ARecipeIsFoundByNameInTheFirstFolderThatHasIt) {

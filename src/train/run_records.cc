@@ -12,9 +12,9 @@ constexpr char kLogObject[] = "log.txt";
 }  // namespace
 
 Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& clock, Log& log,
-                                                     int64_t price_microusd_per_hour) {
-  std::unique_ptr<RunRecords> records(new RunRecords(clock, log));
-  ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, price_microusd_per_hour));
+                                                     Process process) {
+  std::unique_ptr<RunRecords> records(new RunRecords(clock, log, process.lease));
+  ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, process.price_microusd_per_hour));
   ASSIGN_OR_RETURN(records->metrics_, open_record_log(run, kMetricsObject));
   return records;
 }
@@ -29,17 +29,19 @@ void RunRecords::warning(const std::string& what, int64_t step) {
 }
 
 void RunRecords::process_begins(int64_t step) {
-  const nlohmann::json mark = {{"process_begins", step}, {"ms", clock_.unix_ms()}};
+  const nlohmann::json mark = {
+      {"process_begins", step}, {"lease", lease_}, {"ms", clock_.unix_ms()}};
   warn_once(metrics_->append(mark.dump()));
 }
 
 void RunRecords::step(const StepLine& line) {
   // Nine digits bring a float back to its bits, so two runs can be compared by their metrics. Plain
   // formatting, because this is on the step's path.
-  warn_once(metrics_->append(fmt::format(
-      R"({{"step":{},"epoch":{},"lr":{:.17g},"loss":{:.9g},"top1":{:.6g},"samples":{},"ms":{}}})",
-      line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
-      clock_.unix_ms())));
+  warn_once(metrics_->append(
+      fmt::format(R"({{"step":{},"epoch":{},"lr":{:.17g},"loss":{:.9g},"top1":{:.6g},)"
+                  R"("samples":{},"lease":{},"ms":{}}})",
+                  line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
+                  lease_, clock_.unix_ms())));
 }
 
 void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double train_top1,
@@ -68,11 +70,21 @@ Result<int64_t> last_recorded_step(ObjectStore& run) {
   int64_t skipped = 0;
   ASSIGN_OR_RETURN(const auto lines, read_json_records(run, kMetricsObject, skipped));
   // By order in the file, not by clock or maximum: the last process may have come less far than an
-  // earlier one whose lost steps are already counted.
+  // earlier one whose lost steps are already counted. Lines of another lease behind its beginning
+  // are those of a process that had not yet noticed that it was replaced.
   int64_t last = 0;
+  int64_t lease = 0;
+  const auto number = [](const nlohmann::json& line, const char* name) {
+    const auto found = line.find(name);
+    return found != line.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
+  };
   for (const nlohmann::json& line : lines) {
-    const auto step = line.find(line.contains("process_begins") ? "process_begins" : "step");
-    if (step != line.end() && step->is_number_integer()) last = step->get<int64_t>();
+    if (line.contains("process_begins")) {
+      last = std::max<int64_t>(0, number(line, "process_begins"));
+      lease = number(line, "lease");
+    } else if (number(line, "lease") == lease) {
+      last = std::max<int64_t>(0, number(line, "step"));
+    }
   }
   return last;
 }

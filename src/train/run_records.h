@@ -35,8 +35,13 @@ struct Evaluation {
 // run goes on: training is worth more than its diary.
 class RunRecords {
  public:
+  struct Process {
+    int64_t price_microusd_per_hour = -1;  // -1: not known
+    int64_t lease = 0;                     // of the process that writes: its mark on its lines
+  };
+
   static Result<std::unique_ptr<RunRecords>> open(ObjectStore& run, Clock& clock, Log& log,
-                                                  int64_t price_microusd_per_hour);
+                                                  Process process);
 
   // One ledger record; kinds and fields are in docs/format_ledger.md.
   void ledger(std::string_view kind, const nlohmann::json& fields);
@@ -51,11 +56,12 @@ class RunRecords {
              const Evaluation* test);
 
  private:
-  RunRecords(Clock& clock, Log& log) : clock_(clock), log_(log) {}
+  RunRecords(Clock& clock, Log& log, int64_t lease) : clock_(clock), log_(log), lease_(lease) {}
   void warn_once(const Status& status);
 
   Clock& clock_;
   Log& log_;
+  const int64_t lease_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<RecordLog> metrics_;
   bool warned_ = false;

@@ -12,7 +12,7 @@ namespace {
 class RunRecordsTest : public testing::Test {
  protected:
   RunRecordsTest() : quiet_(std::tmpfile()), log_(clock_, Level::info, quiet_) {
-    auto records = RunRecords::open(run_, clock_, log_, -1);
+    auto records = RunRecords::open(run_, clock_, log_, {.lease = 1});
     EXPECT_TRUE(records.has_value());
     records_ = std::move(*records);
   }
@@ -61,6 +61,17 @@ TEST_F(RunRecordsTest, TheLastProcessSaysHowFarTheRunHadCome) {
   records_->step({.step = 41});
   records_->step({.step = 42});
   EXPECT_EQ(*last_recorded_step(run_), 42);
+}
+
+TEST_F(RunRecordsTest, LinesOfAProcessThatWasReplacedDoNotCount) {
+  records_->process_begins(0);
+  for (int64_t step = 1; step <= 50; ++step) records_->step({.step = step});
+  auto successor = RunRecords::open(run_, clock_, log_, {.lease = 9});
+  (*successor)->process_begins(40);
+  (*successor)->step({.step = 41});
+  auto replaced = RunRecords::open(run_, clock_, log_, {.lease = 1});
+  (*replaced)->step({.step = 51});
+  EXPECT_EQ(*last_recorded_step(run_), 41);
 }
 
 TEST_F(RunRecordsTest, LogLinesAreCopiedIntoTheRunFolder) {

@@ -13,6 +13,7 @@
 #include "storage/object_store.h"
 #include "storage/sequence.h"
 #include "train/run_config.h"
+#include "train/run_data.h"
 
 namespace tern {
 
@@ -52,8 +53,9 @@ struct Outcome {
 
 // Trains until done or told to leave: resumes whatever the run folder holds, keeps checkpoints,
 // ledger and metrics, and writes model.safetensors and report.json at the end. An error is returned
-// only if the run could not begin, or was lost to another process; a run that fails later is an
-// Outcome like any other, told in its ledger.
-Result<Outcome> train(const TrainerSetup& setup);
+// only if the run could not begin; one that fails later is an Outcome like any other, told in its
+// ledger, and one that is lost to another process is an Outcome that the ledger, by then the
+// other's, says nothing of.
+Result<Outcome> train(const TrainerSetup& setup, RunData data);
 
 }  // namespace tern

@@ -1,0 +1,104 @@
+// How a process ends: it leaves on a notice, finishes or fails, and closes what it held.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "train/exit_codes.h"
+#include "train/trainer_process.h"
+
+namespace tern {
+namespace {
+
+constexpr char kWeightsObject[] = "model.safetensors";
+constexpr char kReportObject[] = "report.json";
+
+}  // namespace
+
+Outcome outcome_of(const Notice& notice) {
+  const bool is_preempt = notice.kind == NoticeKind::preempt;
+  return Outcome{.status = is_preempt ? RunStatus::preempted : RunStatus::stopped,
+                 .exit_code = is_preempt ? kExitPreempted : kExitStopped,
+                 .reason = (is_preempt ? "notice by " : "by ") + notice.source};
+}
+
+Result<Outcome> Trainer::leave(const Notice& notice) {
+  const bool is_preempt = notice.kind == NoticeKind::preempt;
+  records_->ledger("notice", {{"notice", is_preempt ? "preempt" : "stop"},
+                              {"source", notice.source},
+                              {"step", state_.step}});
+  setup_.log->info("train",
+                   is_preempt ? "notice: this machine will go; saving" : "stopping: saving",
+                   {{"source", notice.source}, {"step", std::to_string(state_.step)}});
+  if (!state_is_saved_) RETURN_IF_ERROR(save("notice"));
+  return outcome_of(notice);
+}
+
+Result<Outcome> Trainer::finish(std::string reason) {
+  const bool is_evaluated = state_.step == state_.epochs_closed * steps_per_epoch() &&
+                            evaluation_is_due_after(state_.epochs_closed);
+  if (!is_evaluated && config_.train.evaluate_every > 0) {
+    // For the report only: it must not become part of the state, which goes on with a larger
+    // --steps as if this stop had not been.
+    ASSIGN_OR_RETURN(const std::optional<Evaluation> test, evaluate_now());
+    if (!test) return leave(*setup_.board->notice());
+  }
+  if (!state_is_saved_) RETURN_IF_ERROR(save("end"));
+  return Outcome{.status = RunStatus::done, .exit_code = kExitDone, .reason = std::move(reason)};
+}
+
+// What every end has in common: the record of it, the weights, the report, the lease given back.
+// `aborted` if the run was lost meanwhile: then nothing of it is written.
+Status Trainer::close(const Outcome& outcome) {
+  const Status confirmed = sequence_->confirm();
+  if (!confirmed.has_value() && confirmed.error().code == Code::aborted) return confirmed;
+  records_->ledger("end", {{"status", status_name(outcome.status)},
+                           {"step", state_.step},
+                           {"reason", outcome.reason},
+                           {"exit_code", outcome.exit_code},
+                           {"wall_seconds", to_seconds(setup_.clock->now() - began_)},
+                           {"samples", state_.samples - first_samples_},
+                           {"steps_lost", outcome.steps_lost}});
+  const auto warn_if_failed = [&](const char* what, const Status& status) {
+    if (!status.has_value())
+      setup_.log->warn("train", what, {{"cause", status.error().to_string()}});
+  };
+  if (outcome.status != RunStatus::failed) {
+    warn_if_failed("cannot write model.safetensors", write_weights());
+  }
+  warn_if_failed("cannot write report.json", write_report());
+  warn_if_failed("cannot give back the lease; the next process may have to wait for it",
+                 sequence_->release());
+  return {};
+}
+
+Status Trainer::write_weights() {
+  ASSIGN_OR_RETURN(const Bytes weights, learner_->weights());
+  return setup_.run->put(kWeightsObject, weights);
+}
+
+Status Trainer::write_report() {
+  ASSIGN_OR_RETURN(const RunReport report, read_report(*setup_.run, setup_.run_name));
+  return setup_.run->put(kReportObject, report_json(report).dump(2) + "\n");
+}
+
+Outcome Trainer::train_and_close() {
+  const Result<Outcome> ended = run();
+  loader_.reset();
+  Outcome outcome;
+  if (ended.has_value()) outcome = *ended;
+  const auto fail_with = [&](const Error& error) {
+    outcome.status = RunStatus::failed;
+    outcome.exit_code = exit_code_of(error.code);
+    outcome.reason = error.to_string();
+    setup_.log->error("train", error.to_string(), {{"step", std::to_string(state_.step)}});
+  };
+  if (!ended.has_value()) fail_with(ended.error());
+  outcome.step = state_.step;
+  outcome.steps_lost = state_is_saved_ ? 0 : state_.step - saved_step_;
+  // Whoever has lost the run writes nothing more into it: the ledger is its new holder's.
+  if (!ended.has_value() && ended.error().code == Code::aborted) return outcome;
+  if (const Status closed = close(outcome); !closed.has_value()) fail_with(closed.error());
+  return outcome;
+}
+
+}  // namespace tern

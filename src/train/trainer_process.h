@@ -1,0 +1,89 @@
+// One process's part of a run, told in three files: trainer_begin.cc (take the run, restore it),
+// trainer.cc (the loop) and trainer_end.cc (leave, finish, close). Not for others: trainer.h is.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loader/loader.h"
+#include "storage/prefix_store.h"
+#include "train/learner.h"
+#include "train/resume.h"
+#include "train/run_records.h"
+#include "train/train_state.h"
+#include "train/trainer.h"
+
+namespace tern {
+
+inline constexpr char kCheckpointPrefix[] = "checkpoints/";
+
+// How a process that was told to leave ends.
+Outcome outcome_of(const Notice& notice);
+
+// Owned by train(); one thread.
+class Trainer {
+ public:
+  Trainer(const TrainerSetup& setup, RunConfig config, RunData data)
+      : setup_(setup),
+        config_(std::move(config)),
+        data_(std::move(data)),
+        checkpoints_(*setup.run, kCheckpointPrefix),
+        began_(setup.clock->now()) {}
+
+  Status take_the_run();
+  Status restore_or_start();
+  Outcome train_and_close();
+  // For a run that was taken but could not begin.
+  void give_back() {
+    if (sequence_ != nullptr) sequence_->release().permit_unchecked_error();
+  }
+
+ private:
+  int64_t steps_per_epoch() const { return data_.plan->batches_per_epoch(); }
+  int64_t whole_length() const { return steps_per_epoch() * config_.train.epochs; }
+  int64_t last_step() const;
+  StepEvent event(double loss) const;
+  bool epoch_is_complete_but_open() const;
+  bool evaluation_is_due_after(int64_t epoch) const;
+  std::optional<std::string> finished() const;
+
+  Result<Outcome> run();
+  Status train_one_step();
+  Status close_epoch();
+  Result<std::optional<Evaluation>> evaluate_now();
+  Status keep_the_run();
+  Status show_sign_of_life();
+  Status save(const char* why);
+  Result<Outcome> leave(const Notice& notice);
+  Result<Outcome> finish(std::string reason);
+  Status close(const Outcome& outcome);
+  Status write_weights();
+  Status write_report();
+
+  Status resume(const ResumePoint& point);
+  std::unique_ptr<Loader> make_loader() const;
+  Status write_run_file();
+  nlohmann::json process_fields() const;
+  Result<std::string> state_text(const std::vector<Bytes>& blobs);
+
+  const TrainerSetup& setup_;
+  RunConfig config_;
+  const RunData data_;
+  PrefixStore checkpoints_;
+  const Nanoseconds began_;
+
+  std::unique_ptr<Sequence> sequence_;
+  std::unique_ptr<RunRecords> records_;
+  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Loader> loader_;
+  TrainState state_;
+  int64_t first_samples_ = 0;    // trained on before this process
+  int64_t saved_step_ = 0;       // of the newest checkpoint
+  bool state_is_saved_ = false;  // the newest checkpoint holds just this state
+  Nanoseconds saved_at_{0};
+};
+
+}  // namespace tern
