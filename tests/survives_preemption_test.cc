@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kMiddle = 150;  // of 600 steps
+constexpr int64_t kMiddle = kWholeRunSteps / 10;
 
 class SurvivesPreemption : public testing::Test {
  protected:
@@ -52,7 +52,7 @@ TEST_F(SurvivesPreemption, ATerminationNoticeSavesAndTheSameCommandGoesOn) {
     EXPECT_EQ(report["status"], "preempted");
     EXPECT_EQ(report["steps_lost"], 0);
     const int64_t stopped_at = report["step"];
-    EXPECT_LT(stopped_at, 600);
+    EXPECT_LT(stopped_at, kWholeRunSteps);
     EXPECT_FALSE(read_text(place_.run(name) / "model.safetensors").empty());
 
     const Finished second = place_.tern(Workplace::train(name));
@@ -208,7 +208,7 @@ TEST_F(SurvivesPreemption, FreshKeepsTheOldRunUnderANumber) {
 }
 
 TEST_F(SurvivesPreemption, StepsStopsThereAndALargerNumberGoesOnAsIfItHadNot) {
-  for (const char* steps : {"7", "200", "600"}) {
+  for (const char* steps : {"7", "200", "1800"}) {
     const Finished finished = place_.tern(Workplace::train("run", {"--steps", steps}));
     ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
     const auto report = place_.report("run");
@@ -221,7 +221,7 @@ TEST_F(SurvivesPreemption, StepsStopsThereAndALargerNumberGoesOnAsIfItHadNot) {
 }
 
 TEST_F(SurvivesPreemption, AStopAtTheEndOfAnEpochWithoutEvaluationIsEvaluatedToo) {
-  // 6 steps an epoch; run.toml evaluates every 10th.
+  // 6 steps an epoch; run.toml evaluates every 30th.
   ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "6"})).exit_code, kExitDone);
   EXPECT_TRUE(place_.report("run")["top1"].is_number());
   // What it had passed already is said to be so.

@@ -7,7 +7,8 @@
 namespace tern {
 namespace {
 
-// 600 steps, about a second: long enough to interrupt, short enough to repeat.
+// kWholeRunSteps steps, some seconds: long enough to be interrupted also where this test waits for
+// its turn, short enough to repeat.
 constexpr char kRunFile[] = R"(
 recipe = "tiny"
 [data]
@@ -25,8 +26,8 @@ dropout = 0.1
 learning_rate = 0.02
 [train]
 batch = 16
-epochs = 100
-evaluate_every = 10
+epochs = 300
+evaluate_every = 30
 threads = 1
 [checkpoint]
 every = "100ms"

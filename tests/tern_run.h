@@ -11,6 +11,9 @@
 
 namespace tern {
 
+// Of the run file: 300 epochs of 6.
+inline constexpr int64_t kWholeRunSteps = 1800;
+
 // A folder with data, a run file and the runs made from it. `tern` is started inside it, so that
 // runs are in runs/.
 class Workplace {
