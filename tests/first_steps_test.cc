@@ -15,7 +15,7 @@ using testing::Not;
 
 class FirstSteps : public testing::Test {
  protected:
-  Workplace place_;
+  WorkFolder place_;
 };
 
 TEST_F(FirstSteps, HelpFitsAScreenAndTeaches) {
@@ -42,7 +42,7 @@ TEST_F(FirstSteps, ARecipeCanBePrintedEditedAndTrained) {
 }
 
 TEST_F(FirstSteps, TheRunFolderHoldsWhatTheReadmeSays) {
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "12"})).exit_code, 0);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "12"})).exit_code, 0);
   for (const char* name : {"run.toml", "ledger.jsonl", "metrics.jsonl", "log.txt",
                            "model.safetensors", "report.json"}) {
     EXPECT_GT(std::filesystem::file_size(place_.run("run") / name), 0u) << name;
@@ -67,7 +67,7 @@ TEST_F(FirstSteps, TheCommandThatAUserTypesLinksNoLibTorch) {
 }
 
 TEST_F(FirstSteps, ALibTorchThatIsNotWhereItIsSaidToBeSaysWhatToDo) {
-  auto start = place_.start(Workplace::train("run"));
+  auto start = place_.start(WorkFolder::train("run"));
   start.environment = {{"TERN_LIBTORCH", "/nowhere"}};
   const Finished finished = run_to_end(start);
   EXPECT_EQ(finished.exit_code, kExitUsage) << finished.err;
@@ -96,7 +96,7 @@ TEST_F(FirstSteps, TheExampleRunsAsItsReadmeSays) {
 TEST_F(FirstSteps, PythonReadsTheWeightsAndTheCheckpoint) {
   const char* judges = std::getenv("TERN_TEST_PYTHONPATH");
   if (judges == nullptr) GTEST_SKIP() << "TERN_TEST_PYTHONPATH is not set: no Python safetensors";
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "3"})).exit_code, 0);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "3"})).exit_code, 0);
   std::string blob;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(place_.run("run") / "checkpoints" / "blobs")) {

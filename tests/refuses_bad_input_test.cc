@@ -13,7 +13,7 @@ using testing::HasSubstr;
 class RefusesBadInput : public testing::Test {
  protected:
   Finished train(std::vector<std::string> more = {}) {
-    return place_.tern(Workplace::train("run", std::move(more)));
+    return place_.tern(WorkFolder::train("run", std::move(more)));
   }
   // The newest record of the run that says it is a checkpoint.
   std::filesystem::path newest_checkpoint_record() {
@@ -27,7 +27,7 @@ class RefusesBadInput : public testing::Test {
     return std::string(8 - digits.size(), '0') + digits + ".json";
   }
 
-  Workplace place_;
+  WorkFolder place_;
 };
 
 TEST_F(RefusesBadInput, EveryProblemOfARunFileAtOnceWithItsPlace) {
@@ -104,7 +104,7 @@ TEST_F(RefusesBadInput, ADamagedCheckpointIsNamedAndThePreviousOneUsed) {
   ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("is damaged and was skipped"));
   EXPECT_EQ(place_.ledger("run", "resume")[0]["step"], 4);
-  ASSERT_EQ(place_.tern(Workplace::train("whole", {"--steps", "9"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("whole", {"--steps", "9"})).exit_code, kExitDone);
   EXPECT_EQ(place_.losses("run"), place_.losses("whole"));
 }
 

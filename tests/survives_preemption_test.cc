@@ -24,21 +24,21 @@ class SurvivesPreemption : public testing::Test {
   // Starts a run, waits for its middle, does `interrupt`, and returns how it ended.
   Finished interrupt_in_the_middle(const std::string& name, std::vector<std::string> more,
                                    const std::function<void(const Process&)>& interrupt) {
-    Process process(place_.start(Workplace::train(name, std::move(more))));
+    Process process(place_.start(WorkFolder::train(name, std::move(more))));
     EXPECT_TRUE(wait_until([&] { return place_.steps_recorded(name) >= kMiddle; }));
     interrupt(process);
     return process.wait();
   }
 
   void expect_same_as_uninterrupted(const std::string& name) {
-    const Finished whole = place_.tern(Workplace::train("whole"));
+    const Finished whole = place_.tern(WorkFolder::train("whole"));
     ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
     EXPECT_EQ(place_.losses(name), place_.losses("whole"));
     EXPECT_TRUE(read_text(place_.run(name) / "model.safetensors") ==
                 read_text(place_.run("whole") / "model.safetensors"));
   }
 
-  Workplace place_;
+  WorkFolder place_;
 };
 
 TEST_F(SurvivesPreemption, ATerminationNoticeSavesAndTheSameCommandGoesOn) {
@@ -55,7 +55,7 @@ TEST_F(SurvivesPreemption, ATerminationNoticeSavesAndTheSameCommandGoesOn) {
     EXPECT_LT(stopped_at, kWholeRunSteps);
     EXPECT_FALSE(read_text(place_.run(name) / "model.safetensors").empty());
 
-    const Finished second = place_.tern(Workplace::train(name));
+    const Finished second = place_.tern(WorkFolder::train(name));
     EXPECT_EQ(second.exit_code, kExitDone) << second.err;
     EXPECT_THAT(second.err, HasSubstr("resuming"));
     ASSERT_EQ(place_.ledger(name, "resume").size(), 1u);
@@ -72,11 +72,11 @@ TEST_F(SurvivesPreemption, AHaltFileIsANoticeAndMustBeRemovedToGoOn) {
       "run", flags, [&](const Process&) { write_text(place_ / "preempt.txt", ""); });
   EXPECT_EQ(first.exit_code, kExitPreempted) << first.err;
   EXPECT_EQ(place_.ledger("run", "notice")[0]["source"], "file preempt.txt");
-  const Finished refused = place_.tern(Workplace::train("run", flags));
+  const Finished refused = place_.tern(WorkFolder::train("run", flags));
   EXPECT_EQ(refused.exit_code, kExitPrecondition);
   EXPECT_THAT(refused.err, HasSubstr("remove it to train"));
   std::filesystem::remove(place_ / "preempt.txt");
-  EXPECT_EQ(place_.tern(Workplace::train("run", flags)).exit_code, kExitDone);
+  EXPECT_EQ(place_.tern(WorkFolder::train("run", flags)).exit_code, kExitDone);
 }
 
 TEST_F(SurvivesPreemption, CtrlCSavesAndLeavesAsStopped) {
@@ -85,7 +85,7 @@ TEST_F(SurvivesPreemption, CtrlCSavesAndLeavesAsStopped) {
   EXPECT_EQ(first.exit_code, kExitStopped) << first.err;
   EXPECT_EQ(place_.report("run")["status"], "stopped");
   EXPECT_EQ(place_.report("run")["steps_lost"], 0);
-  EXPECT_EQ(place_.tern(Workplace::train("run")).exit_code, kExitDone);
+  EXPECT_EQ(place_.tern(WorkFolder::train("run")).exit_code, kExitDone);
 }
 
 TEST_F(SurvivesPreemption, AKillWithoutNoticeIsReportedAndResumedToTheBit) {
@@ -97,7 +97,7 @@ TEST_F(SurvivesPreemption, AKillWithoutNoticeIsReportedAndResumedToTheBit) {
   EXPECT_THAT(report["reason"].get<std::string>(), HasSubstr("killed"));
   const int64_t reached = place_.steps_recorded("run");
 
-  const Finished second = place_.tern(Workplace::train("run"));
+  const Finished second = place_.tern(WorkFolder::train("run"));
   EXPECT_EQ(second.exit_code, kExitDone) << second.err;
   const auto resume = place_.ledger("run", "resume");
   ASSERT_EQ(resume.size(), 1u);
@@ -107,12 +107,12 @@ TEST_F(SurvivesPreemption, AKillWithoutNoticeIsReportedAndResumedToTheBit) {
 }
 
 TEST_F(SurvivesPreemption, ASecondProcessIsRefusedAndNamesTheFirst) {
-  Process first(place_.start(Workplace::train("run", {"--set", "train.epochs=100000"})));
+  Process first(place_.start(WorkFolder::train("run", {"--set", "train.epochs=100000"})));
   ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("run") >= 10; }));
-  const Finished second = place_.tern(Workplace::train("run", {"--set", "train.epochs=100000"}));
+  const Finished second = place_.tern(WorkFolder::train("run", {"--set", "train.epochs=100000"}));
   EXPECT_EQ(second.exit_code, kExitPrecondition);
   EXPECT_THAT(second.err, HasSubstr("pid " + std::to_string(first.pid())));
-  const Finished fresh = place_.tern(Workplace::train("run", {"--fresh"}));
+  const Finished fresh = place_.tern(WorkFolder::train("run", {"--fresh"}));
   EXPECT_EQ(fresh.exit_code, kExitPrecondition) << "--fresh moved a live run away";
   EXPECT_EQ(place_.report("run")["status"], "running");
   first.signal(SIGTERM);
@@ -122,7 +122,7 @@ TEST_F(SurvivesPreemption, ASecondProcessIsRefusedAndNamesTheFirst) {
 TEST_F(SurvivesPreemption, ANoticeWhileItStartsIsANoticeToo) {
   // Wherever it strikes: `tern` blocks signals first thing, and tern-train sees what is pending.
   for (int i = 0; i < 5; ++i) {
-    Process process(place_.start(Workplace::train("run", {"--set", "train.epochs=100000"})));
+    Process process(place_.start(WorkFolder::train("run", {"--set", "train.epochs=100000"})));
     const std::string status = "/proc/" + std::to_string(process.pid()) + "/status";
     ASSERT_TRUE(wait_until([&] {
       // SIGTERM is bit 14 of the mask.
@@ -150,7 +150,7 @@ TEST_F(SurvivesPreemption, AReaderThatGoesAwayDoesNotEndTheRun) {
 // A machine that was paused finds that another has taken its run: it stops and writes nothing more.
 TEST_F(SurvivesPreemption, AProcessThatWasReplacedStopsAndWritesNothing) {
   Process old_holder(place_.start(
-      Workplace::train("run", {"--set", "train.epochs=100000", "--set", "lease.term=\"1s\""})));
+      WorkFolder::train("run", {"--set", "train.epochs=100000", "--set", "lease.term=\"1s\""})));
   ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("run") >= 10; }));
   old_holder.signal(SIGSTOP);
   RealFileDoor door;
@@ -185,7 +185,7 @@ TEST_F(SurvivesPreemption, ANoticeEndsTheWaitForAHolderOnAnotherMachine) {
   const Sequence::Setup setup{.store = &checkpoints, .clock = &clock, .me = elsewhere};
   ASSERT_TRUE(Sequence::take(setup, std::stop_token()).has_value());
 
-  Process process(place_.start(Workplace::train("run", {"--set", "lease.term=\"1h\""})));
+  Process process(place_.start(WorkFolder::train("run", {"--set", "lease.term=\"1h\""})));
   ASSERT_TRUE(
       wait_until([&] { return process.err_so_far().find("far-away") != std::string::npos; }));
   process.signal(SIGTERM);
@@ -193,14 +193,16 @@ TEST_F(SurvivesPreemption, ANoticeEndsTheWaitForAHolderOnAnotherMachine) {
   EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
 
   const Finished taken =
-      place_.tern(Workplace::train("run", {"--steps", "3", "--set", "lease.term=\"200ms\""}));
+      place_.tern(WorkFolder::train("run", {"--steps", "3", "--set", "lease.term=\"200ms\""}));
   EXPECT_EQ(taken.exit_code, kExitDone) << taken.err;
 }
 
 TEST_F(SurvivesPreemption, FreshKeepsTheOldRunUnderANumber) {
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "5"})).exit_code, kExitDone);
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "7", "--fresh"})).exit_code, kExitDone);
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "9", "--fresh"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "5"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "7", "--fresh"})).exit_code,
+            kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "9", "--fresh"})).exit_code,
+            kExitDone);
   EXPECT_EQ(place_.report("run.1")["step"], 5);
   EXPECT_EQ(place_.report("run.2")["step"], 7);
   EXPECT_EQ(place_.report("run")["step"], 9);
@@ -209,7 +211,7 @@ TEST_F(SurvivesPreemption, FreshKeepsTheOldRunUnderANumber) {
 
 TEST_F(SurvivesPreemption, StepsStopsThereAndALargerNumberGoesOnAsIfItHadNot) {
   for (const char* steps : {"7", "200", "1800"}) {
-    const Finished finished = place_.tern(Workplace::train("run", {"--steps", steps}));
+    const Finished finished = place_.tern(WorkFolder::train("run", {"--steps", steps}));
     ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
     const auto report = place_.report("run");
     EXPECT_EQ(report["step"], std::atoi(steps));
@@ -222,24 +224,24 @@ TEST_F(SurvivesPreemption, StepsStopsThereAndALargerNumberGoesOnAsIfItHadNot) {
 
 TEST_F(SurvivesPreemption, AStopAtTheEndOfAnEpochWithoutEvaluationIsEvaluatedToo) {
   // 6 steps an epoch; run.toml evaluates every 30th.
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "6"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "6"})).exit_code, kExitDone);
   EXPECT_TRUE(place_.report("run")["top1"].is_number());
   // What it had passed already is said to be so.
-  ASSERT_EQ(place_.tern(Workplace::train("run", {"--steps", "2"})).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "2"})).exit_code, kExitDone);
   EXPECT_THAT(place_.report("run")["reason"].get<std::string>(),
               HasSubstr("already passed step 2"));
 }
 
 TEST_F(SurvivesPreemption, AResumeKeepsTheRecordedThreadCount) {
   const std::vector<std::string> three = {"--steps", "5", "--set", "train.threads=3"};
-  ASSERT_EQ(place_.tern(Workplace::train("run", three)).exit_code, kExitDone);
+  ASSERT_EQ(place_.tern(WorkFolder::train("run", three)).exit_code, kExitDone);
   // Left open, the run's own count is taken, whatever this machine has.
   const Finished resumed =
-      place_.tern(Workplace::train("run", {"--steps", "9", "--set", "train.threads=0"}));
+      place_.tern(WorkFolder::train("run", {"--steps", "9", "--set", "train.threads=0"}));
   ASSERT_EQ(resumed.exit_code, kExitDone) << resumed.err;
   EXPECT_EQ(place_.ledger("run", "resume")[0]["threads"], 3);
   const Finished other =
-      place_.tern(Workplace::train("run", {"--steps", "12", "--set", "train.threads=2"}));
+      place_.tern(WorkFolder::train("run", {"--steps", "12", "--set", "train.threads=2"}));
   EXPECT_EQ(other.exit_code, kExitPrecondition);
   EXPECT_THAT(other.err, HasSubstr("the run has 3, you ask for 2"));
 }
@@ -247,7 +249,7 @@ TEST_F(SurvivesPreemption, AResumeKeepsTheRecordedThreadCount) {
 TEST_F(SurvivesPreemption, ATimeLimitEndsTheRunWithACheckpoint) {
   const std::vector<std::string> limited = {"--set", "train.time_limit=\"300ms\"", "--set",
                                             "train.epochs=100000"};
-  const Finished finished = place_.tern(Workplace::train("run", limited));
+  const Finished finished = place_.tern(WorkFolder::train("run", limited));
   EXPECT_EQ(finished.exit_code, kExitDone) << finished.err;
   EXPECT_THAT(place_.report("run")["reason"].get<std::string>(), HasSubstr("time limit"));
   EXPECT_LT(place_.report("run")["step"], 600'000);

@@ -45,12 +45,12 @@ std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
 
 }  // namespace
 
-Workplace::Workplace() {
+WorkFolder::WorkFolder() {
   write_tiny_data(scratch_ / "data", {});
   write_text(scratch_ / "run.toml", kRunFile);
 }
 
-Process::Start Workplace::start(const std::vector<std::string>& words) const {
+Process::Start WorkFolder::start(const std::vector<std::string>& words) const {
   Process::Start start;
   start.command = {TERN_PROGRAM};
   start.command.insert(start.command.end(), words.begin(), words.end());
@@ -58,22 +58,22 @@ Process::Start Workplace::start(const std::vector<std::string>& words) const {
   return start;
 }
 
-Finished Workplace::tern(const std::vector<std::string>& words) const {
+Finished WorkFolder::tern(const std::vector<std::string>& words) const {
   return run_to_end(start(words));
 }
 
-std::vector<std::string> Workplace::train(const std::string& name, std::vector<std::string> more) {
+std::vector<std::string> WorkFolder::train(const std::string& name, std::vector<std::string> more) {
   std::vector<std::string> words = {"train", "run.toml", "--run", name};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
-int64_t Workplace::steps_recorded(const std::string& name) const {
+int64_t WorkFolder::steps_recorded(const std::string& name) const {
   const auto all = losses(name);
   return all.empty() ? 0 : all.rbegin()->first;
 }
 
-nlohmann::json Workplace::report(const std::string& name) const {
+nlohmann::json WorkFolder::report(const std::string& name) const {
   const Finished finished = tern({"report", name, "--json"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
   auto json = nlohmann::json::parse(finished.out, nullptr, false);
@@ -81,8 +81,8 @@ nlohmann::json Workplace::report(const std::string& name) const {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-std::vector<nlohmann::json> Workplace::ledger(const std::string& name,
-                                              const std::string& kind) const {
+std::vector<nlohmann::json> WorkFolder::ledger(const std::string& name,
+                                               const std::string& kind) const {
   std::vector<nlohmann::json> found;
   for (auto& record : json_lines(run(name) / "ledger.jsonl")) {
     if (record.value("kind", "") == kind) found.push_back(std::move(record));
@@ -90,7 +90,7 @@ std::vector<nlohmann::json> Workplace::ledger(const std::string& name,
   return found;
 }
 
-std::map<int64_t, double> Workplace::losses(const std::string& name) const {
+std::map<int64_t, double> WorkFolder::losses(const std::string& name) const {
   std::map<int64_t, double> losses;
   for (const auto& record : json_lines(run(name) / "metrics.jsonl")) {
     if (record.contains("loss")) losses[record["step"]] = record["loss"];

@@ -16,9 +16,9 @@ inline constexpr int64_t kWholeRunSteps = 1800;
 
 // A folder with data, a run file and the runs made from it. `tern` is started inside it, so that
 // runs are in runs/.
-class Workplace {
+class WorkFolder {
  public:
-  Workplace();
+  WorkFolder();
 
   std::filesystem::path run(const std::string& name) const { return scratch_ / "runs" / name; }
   std::filesystem::path operator/(const std::string& name) const { return scratch_ / name; }
