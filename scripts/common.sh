@@ -22,12 +22,15 @@ python_with_pip() {
 }
 
 # begin_part TARGET: makes $part, a folder beside TARGET that goes when the script ends, whatever
-# happens; those left by fetches that were killed (the name ends in their pid) go first.
+# happens; those left by fetches that were killed (the name ends in their pid, which a later process
+# may have got, such as this one) go first.
 begin_part() {
   local old
   mkdir -p "$(dirname "$1")"
   for old in "$1".part.*; do
-    if [[ -d $old ]] && ! kill -0 "${old##*.}" 2>/dev/null; then rm -rf "$old"; fi
+    if [[ -d $old ]] && { [[ ${old##*.} == "$$" ]] || ! kill -0 "${old##*.}" 2>/dev/null; }; then
+      rm -rf "$old"
+    fi
   done
   part=$1.part.$$
   mkdir "$part"

@@ -76,7 +76,8 @@ TEST_F(FirstSteps, ALibTorchThatIsNotWhereItIsSaidToBeSaysWhatToDo) {
 
 TEST_F(FirstSteps, TheExampleRunsAsItsReadmeSays) {
   const char* judges = std::getenv("TERN_TEST_PYTHONPATH");
-  if (judges == nullptr) GTEST_SKIP() << "TERN_TEST_PYTHONPATH is not set: no Python safetensors";
+  if (judges == nullptr || *judges == '\0')
+    GTEST_SKIP() << "TERN_TEST_PYTHONPATH is not set: no Python safetensors";
   Process::Start start = place_.start({});
   start.command = {TERN_SOURCE_DIR "/examples/01-train-locally/run.sh"};
   for (const char* assignment : {"data.path=\"data\"", "data.classes=4", "train.batch=8",
@@ -95,7 +96,8 @@ TEST_F(FirstSteps, TheExampleRunsAsItsReadmeSays) {
 // Python's `safetensors` judges the files we write.
 TEST_F(FirstSteps, PythonReadsTheWeightsAndTheCheckpoint) {
   const char* judges = std::getenv("TERN_TEST_PYTHONPATH");
-  if (judges == nullptr) GTEST_SKIP() << "TERN_TEST_PYTHONPATH is not set: no Python safetensors";
+  if (judges == nullptr || *judges == '\0')
+    GTEST_SKIP() << "TERN_TEST_PYTHONPATH is not set: no Python safetensors";
   ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "3"})).exit_code, 0);
   std::string blob;
   for (const auto& entry :

@@ -24,6 +24,11 @@ std::filesystem::path temporary_file() {
 [[noreturn]] void become(const Process::Start& start, const char* out, const char* err) {
   if (!start.folder.empty() && chdir(start.folder.c_str()) != 0) _exit(127);
   for (const auto& [name, value] : start.environment) setenv(name.c_str(), value.c_str(), 1);
+  // As from a shell, whatever the tests were started with (nohup ignores SIGHUP).
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGPIPE}) ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out, O_WRONLY | O_TRUNC), STDOUT_FILENO);
   dup2(open(err, O_WRONLY | O_TRUNC), STDERR_FILENO);

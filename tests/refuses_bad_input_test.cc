@@ -87,6 +87,15 @@ TEST_F(RefusesBadInput, AnotherDataSetUnderTheSamePathIsRefused) {
   EXPECT_EQ(train({"--steps", "9"}).exit_code, kExitDone);
 }
 
+TEST_F(RefusesBadInput, ARunFileFromAPipeWhichCannotBeReadTwice) {
+  Process::Start start = place_.start({});
+  start.command = {"bash", "-c",
+                   std::string(TERN_PROGRAM) + " train <(cat run.toml) --run run --steps 3"};
+  const Finished finished = run_to_end(start);
+  EXPECT_EQ(finished.exit_code, kExitUsage) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("save the run file"));
+}
+
 TEST_F(RefusesBadInput, FreshMovesNothingIfTheNewRunCannotBegin) {
   ASSERT_EQ(train({"--steps", "5"}).exit_code, kExitDone);
   EXPECT_EQ(train({"--fresh", "--set", "data.path=\"nowhere\""}).exit_code, kExitNotFound);

@@ -153,6 +153,9 @@ TEST_F(SurvivesPreemption, AProcessThatWasReplacedStopsAndWritesNothing) {
       WorkFolder::train("run", {"--set", "train.epochs=100000", "--set", "lease.term=\"1s\""})));
   ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("run") >= 10; }));
   old_holder.signal(SIGSTOP);
+  // Stopped, and not in the middle of a write that still lands.
+  const std::string stat = "/proc/" + std::to_string(old_holder.pid()) + "/stat";
+  ASSERT_TRUE(wait_until([&] { return read_text(stat).find(") T ") != std::string::npos; }));
   RealFileDoor door;
   SystemClock clock;
   auto store = DiskStore::open(place_.run("run"), door);
@@ -230,6 +233,29 @@ TEST_F(SurvivesPreemption, AStopAtTheEndOfAnEpochWithoutEvaluationIsEvaluatedToo
   ASSERT_EQ(place_.tern(WorkFolder::train("run", {"--steps", "2"})).exit_code, kExitDone);
   EXPECT_THAT(place_.report("run")["reason"].get<std::string>(),
               HasSubstr("already passed step 2"));
+}
+
+TEST_F(SurvivesPreemption, ARunWhoseResultCannotBeWrittenIsNotDone) {
+  Process::Start start = place_.start({});
+  // Files of at most 8 blocks: the ledger still fits, a checkpoint does not.
+  start.command = {"bash", "-c",
+                   std::string("trap '' XFSZ; ulimit -f 8; exec ") + TERN_PROGRAM +
+                       " train run.toml --run run --steps 5 --set model.width=32"};
+  const Finished finished = run_to_end(start);
+  EXPECT_EQ(finished.exit_code, kExitUnavailable) << finished.err;
+  EXPECT_EQ(place_.report("run")["status"], "failed");
+  EXPECT_EQ(place_.report("run")["steps_lost"], 5);
+}
+
+TEST_F(SurvivesPreemption, AStderrThatCannotBeWrittenDoesNotEndTheRun) {
+  for (const char* redirect : {" 2>/dev/full", " 2>&-", " >&- 2>&-"}) {
+    Process::Start start = place_.start({});
+    start.command = {
+        "bash", "-c",
+        std::string(TERN_PROGRAM) + " train run.toml --fresh --run run --steps 5" + redirect};
+    EXPECT_EQ(run_to_end(start).exit_code, kExitDone) << redirect;
+    EXPECT_EQ(place_.report("run")["step"], 5) << redirect;
+  }
 }
 
 TEST_F(SurvivesPreemption, AResumeKeepsTheRecordedThreadCount) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "core/stdio.h"
 #include "train/exit_codes.h"
 #include "train/train_flags.h"
 
@@ -38,7 +39,7 @@ Result<int> init_command(const Surroundings& surroundings, const Arguments& argu
 
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request, surroundings.list_recipes(), problems);
-  for (const Problem& problem : problems) fmt::print(stderr, "{}\n", problem.to_string());
+  for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
   if (!config) return config.error();
   // The copy is another run file: left empty, it takes the name of the file it is saved to, and its
   // runs do not meet the recipe's.

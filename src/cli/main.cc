@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "core/options.h"
+#include "core/stdio.h"
 #include "train/exit_codes.h"
 
 namespace tern {
@@ -88,11 +89,11 @@ Result<int> run_command(Arguments arguments) {
 int run_and_explain(int argc, char** argv) {
   const Result<int> exit_code = run_command({argv + std::min(argc, 1), argv + argc});
   if (!exit_code) {
-    fmt::print(stderr, "tern: {}\n", exit_code.error().message);
+    write_stderr(fmt::format("tern: {}\n", exit_code.error().message));
     return exit_code_of(exit_code.error().code);
   }
   if (std::fflush(stdout) != 0) {
-    fmt::print(stderr, "tern: could not write the answer; is the disk full?\n");
+    write_stderr("tern: could not write the answer; is the disk full?\n");
     return kExitUnavailable;
   }
   return *exit_code;
@@ -102,6 +103,7 @@ int run_and_explain(int argc, char** argv) {
 }  // namespace tern
 
 int main(int argc, char** argv) {
+  tern::open_missing_standard_streams();
   try {
     return tern::run_and_explain(argc, argv);
   } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include "cli/find_libtorch.h"
 #include "cli/python_torch.h"
 #include "cli/trainer_environment.h"
+#include "core/stdio.h"
 #include "preempt/signal_watcher.h"
 #include "train/exit_codes.h"
 #include "train/train_flags.h"
@@ -27,7 +28,7 @@ constexpr std::chrono::seconds kPythonLimit{5};
 Result<RunConfig> load_and_explain(const TrainRequest& request, const Surroundings& around) {
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request, around.list_recipes(), problems);
-  for (const Problem& problem : problems) fmt::print(stderr, "{}\n", problem.to_string());
+  for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
   return config;
 }
 
@@ -92,7 +93,7 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
   }
   if (options) return print_options(request, surroundings);
   if (request.file.empty()) {
-    fmt::print(stderr, "{}", kTrainTeach);
+    write_stderr(kTrainTeach);
     return kExitUsage;
   }
 

@@ -5,6 +5,7 @@
 #include "storage/disk_store.h"
 #include "storage/ledger.h"
 #include "storage/prefix_store.h"
+#include "train/resume.h"
 #include "train/run_config.h"
 
 namespace tern {
@@ -22,10 +23,12 @@ bool holds_a_run(const std::filesystem::path& folder) {
 }
 
 // Takes the run in `folder`; the same process may do it again, wherever the folder has gone.
-Result<std::unique_ptr<Sequence>> take(PrefixStore& checkpoints, Clock& clock, const Holder& me,
-                                       const LeaseOptions& lease, std::stop_token stop) {
-  return Sequence::take({.store = &checkpoints, .clock = &clock, .me = me, .lease = lease},
-                        std::move(stop));
+Result<std::unique_ptr<Sequence>> take(PrefixStore& checkpoints, Clock& clock, Log& log,
+                                       const Holder& me, const LeaseOptions& lease,
+                                       std::stop_token stop) {
+  Sequence::Setup setup{.store = &checkpoints, .clock = &clock, .me = me, .lease = lease};
+  setup.on_wait = log_waiting_for_holder(log);
+  return Sequence::take(std::move(setup), std::move(stop));
 }
 
 Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path& folder) {
@@ -48,9 +51,9 @@ Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path&
 
 Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesystem::path& folder,
                                                                FileDoor& door, Clock& clock,
-                                                               const Holder& me,
+                                                               Log& log, const Holder& me,
                                                                const LeaseOptions& lease,
-                                                               std::stop_token stop) {
+                                                               const NoticeBoard& board) {
   std::error_code error;
   if (!std::filesystem::exists(folder, error) || std::filesystem::is_empty(folder, error)) {
     return std::optional<std::filesystem::path>();
@@ -64,13 +67,13 @@ Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesy
   {
     ASSIGN_OR_RETURN(const auto store, DiskStore::open(plain, door));
     PrefixStore checkpoints(*store, kCheckpoints);
-    ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, me, lease, std::move(stop)));
+    ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, board.stop_token()));
   }
   // Renamed while it is held, so that nobody can take it in between; given back where it is then.
   ASSIGN_OR_RETURN(const std::filesystem::path aside, rename_to_free_number(plain));
   ASSIGN_OR_RETURN(const auto store, DiskStore::open(aside, door));
   PrefixStore checkpoints(*store, kCheckpoints);
-  ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, me, lease, std::stop_token()));
+  ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, std::stop_token()));
   RETURN_IF_ERROR(held->release());
   return std::optional<std::filesystem::path>(aside);
 }

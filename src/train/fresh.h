@@ -3,10 +3,11 @@
 
 #include <filesystem>
 #include <optional>
-#include <stop_token>
 
 #include "core/clock.h"
+#include "core/log.h"
 #include "core/result.h"
+#include "preempt/notice.h"
 #include "storage/file_door.h"
 #include "storage/sequence.h"
 
@@ -15,11 +16,11 @@ namespace tern {
 // Moves the run in `folder` to the first free of FOLDER.1, FOLDER.2, ... and says where. Nothing if
 // the folder does not exist or is empty; failed_precondition if it holds something else than a run.
 // The run is taken first, by the same rules as for training, so that nobody's run is moved away
-// under them; `stop` ends the wait for its holder.
+// under them; a notice ends the wait for its holder, which is then `cancelled`.
 Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesystem::path& folder,
                                                                FileDoor& door, Clock& clock,
-                                                               const Holder& me,
+                                                               Log& log, const Holder& me,
                                                                const LeaseOptions& lease,
-                                                               std::stop_token stop);
+                                                               const NoticeBoard& board);
 
 }  // namespace tern

@@ -21,7 +21,9 @@ class Fresh : public testing::Test {
   }
   ~Fresh() override { std::filesystem::remove_all(folder_); }
 
-  auto set_aside() { return set_old_run_aside(folder_ / "run", door_, clock_, me_, {}, {}); }
+  auto set_aside() {
+    return set_old_run_aside(folder_ / "run", door_, clock_, log_, me_, {}, board_);
+  }
   void make_run(const std::string& mark) {
     std::filesystem::create_directories(folder_ / "run");
     std::ofstream(folder_ / "run" / mark) << mark;
@@ -31,6 +33,8 @@ class Fresh : public testing::Test {
   std::filesystem::path folder_;
   RealFileDoor door_;
   SimClock clock_;
+  Log log_{clock_, Level::error};
+  NoticeBoard board_;
   Holder me_;
 };
 

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/progress.h"
+#include "core/stdio.h"
 #include "preempt/file_watcher.h"
 #include "preempt/signal_watcher.h"
 #include "storage/disk_store.h"
@@ -45,7 +46,7 @@ Result<RunConfig> read_config(const TrainRequest& request) {
   const auto recipes = list_recipes(recipe_folders(self, environment("TERN_RECIPES")));
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request, recipes, problems);
-  for (const Problem& problem : problems) fmt::print(stderr, "{}\n", problem.to_string());
+  for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
   return config;
 }
 
@@ -61,7 +62,7 @@ void print_options(const RunConfig& config) {
   RunConfig shown;
   const OptionSet set = describe_run(shown);
   shown = config;
-  fmt::print(stderr, "{}\n", set.to_table());
+  write_stderr(set.to_table() + "\n");
 }
 
 // Progress on the screen; made at the first event, when the run's length is known.
@@ -116,9 +117,14 @@ Result<int> run(const std::vector<std::string>& arguments) {
   // Data that cannot be read is refused before anything is moved or written.
   ASSIGN_OR_RETURN(RunData data, open_run_data(config));
   if (request.fresh) {
-    ASSIGN_OR_RETURN(const auto aside,
-                     set_old_run_aside(folder, door, clock, me, config.lease, board.stop_token()));
-    if (aside) log.info("train", "the old run is kept", {{"in", aside->string()}});
+    const auto aside = set_old_run_aside(folder, door, clock, log, me, config.lease, board);
+    if (!aside.has_value()) {
+      const auto notice = board.notice();
+      const bool was_told_to_leave = aside.error().code == Code::cancelled && notice;
+      if (was_told_to_leave && notice->kind == NoticeKind::preempt) return kExitPreempted;
+      return aside.error();
+    }
+    if (*aside) log.info("train", "the old run is kept", {{"in", (*aside)->string()}});
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> disk, DiskStore::open(folder, door));
   RetryStore store(*disk, kDiskRetries, clock, static_cast<uint64_t>(me.pid));
@@ -149,20 +155,21 @@ Result<int> run(const std::vector<std::string>& arguments) {
 }  // namespace tern
 
 int main(int argc, char** argv) {
+  tern::open_missing_standard_streams();
   // A pipe that nobody reads any more (`| head`) must not end a run; writes to it just fail.
   std::signal(SIGPIPE, SIG_IGN);
   // Before LibTorch or anything else makes a thread.
   if (const tern::Status blocked = tern::SignalWatcher::block_signals(); !blocked.has_value()) {
-    fmt::print(stderr, "tern: {}\n", blocked.error().message);
+    tern::write_stderr(fmt::format("tern: {}\n", blocked.error().message));
     return tern::kExitInternal;
   }
   try {
     const tern::Result<int> code = tern::run({argv + 1, argv + argc});
     if (code.has_value()) return *code;
-    fmt::print(stderr, "tern: {}\n", code.error().message);
+    tern::write_stderr(fmt::format("tern: {}\n", code.error().message));
     return tern::exit_code_of(code.error().code);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tern: this is a bug in tern: {}\n", error.what());
+    tern::write_stderr(fmt::format("tern: this is a bug in tern: {}\n", error.what()));
     return tern::kExitInternal;
   }
 }

@@ -47,6 +47,13 @@ Status agree_with_run_folder(RunConfig& config, ObjectStore& run) {
   return {};
 }
 
+std::function<void(const Holder&, Milliseconds)> log_waiting_for_holder(Log& log) {
+  return [&log](const Holder& holder, Milliseconds term) {
+    log.info("train", "waiting for the run's holder, which may be alive elsewhere",
+             {{"holder", holder.to_string()}, {"for", format_duration(term)}});
+  };
+}
+
 Result<std::optional<ResumePoint>> find_resume_point(ObjectStore& checkpoints,
                                                      std::vector<std::string>& warnings) {
   ASSIGN_OR_RETURN(NewestCheckpoint newest, newest_checkpoint(checkpoints));

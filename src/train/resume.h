@@ -1,6 +1,7 @@
 // Deciding whether a run folder holds this run, and from where it goes on.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,9 @@ Result<std::vector<OptionChange>> agree_with_recorded(RunConfig& config,
 
 // The same with the run folder's run.toml, if there is one. Reads only.
 Status agree_with_run_folder(RunConfig& config, ObjectStore& run);
+
+// What Sequence::take() calls when it begins to wait for a holder elsewhere.
+std::function<void(const Holder&, Milliseconds)> log_waiting_for_holder(Log& log);
 
 // Where a run goes on.
 struct ResumePoint {

@@ -31,7 +31,12 @@ Result<std::string> read_run_file(const fs::path& path) {
                                            "(`tern recipes` lists them)",
                                            path.string()));
   }
-  // The size is counted, not asked for: a device or a pipe has none, and may have no end either.
+  // It is read twice, by tern and by tern-train, and a pipe gives its text only once.
+  if (!fs::is_regular_file(status)) {
+    return fail(Code::invalid,
+                fmt::format("{} is no plain file; save the run file to one first", path.string()));
+  }
+  // The size is counted, not asked for: some files that look plain (in /proc) tell none.
   std::ifstream file(path, std::ios::binary);
   std::string text(kRunFileBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -271,7 +276,9 @@ Result<fs::path> parse_run_folder(const std::string& text) {
   // A run once begun under runs/ is found there again, whatever folders appear beside it.
   std::error_code error;
   const fs::path named = fs::path(kRunsFolder) / text;
-  if (!fs::exists(named, error) && fs::is_directory(text, error)) return fs::path(text);
+  const bool is_a_run_here = fs::exists(fs::path(text) / "ledger.jsonl", error) ||
+                             fs::exists(fs::path(text) / "checkpoints", error);
+  if (!fs::exists(named, error) && is_a_run_here) return fs::path(text);
   return named;
 }
 

@@ -69,7 +69,7 @@ Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector
                                   std::vector<Problem>& problems);
 
 // The folder that a DIR|NAME argument means. A NAME (no '/', not "." or "..") is runs/NAME; but if
-// that does not exist and a folder of this name does, it is that folder. file:///abs/path is
+// that does not exist and a folder of this name holds a run, it is that folder. file:///abs/path is
 // /abs/path; other URIs are `invalid`. Opens and creates nothing.
 Result<std::filesystem::path> parse_run_folder(const std::string& text);
 

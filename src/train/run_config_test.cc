@@ -238,7 +238,9 @@ TEST_F(RunConfigTest, ANameStandsForAFolderUnderRuns) {
   EXPECT_EQ(*parse_run_folder("."), ".");
   EXPECT_EQ(*parse_run_folder("file:///var/run1"), "/var/run1");
 
-  fs::create_directories("demo");
+  fs::create_directories("demo");  // somebody's folder, no run
+  EXPECT_EQ(*parse_run_folder("demo"), "runs/demo");
+  fs::create_directories("demo/checkpoints");
   EXPECT_EQ(*parse_run_folder("demo"), "demo");
   fs::create_directories("runs/demo");  // a run that has begun stays where it is
   EXPECT_EQ(*parse_run_folder("demo"), "runs/demo");

@@ -83,6 +83,7 @@ Status Trainer::train_one_step() {
 Status Trainer::close_epoch() {
   const int64_t epoch = state_.epochs_closed + 1;
   std::optional<Evaluation> test;
+  const BestSoFar best_before = state_.best;
   if (evaluation_is_due_after(epoch)) {
     ASSIGN_OR_RETURN(test, evaluate_now());
     if (!test) return {};  // a notice came
@@ -99,7 +100,10 @@ Status Trainer::close_epoch() {
   state_.epochs_closed = epoch;
   state_.epoch = {};
   state_is_saved_ = false;
-  return save("epoch");
+  RETURN_IF_ERROR(save("epoch"));
+  // Weights that no checkpoint holds cannot be the best: a later, lesser one may.
+  if (!state_is_saved_) state_.best = best_before;
+  return {};
 }
 
 // The accuracy at this moment; nothing if a notice interrupted it.
@@ -143,6 +147,7 @@ Status Trainer::save(const char* why) {
   saved_at_ = setup_.clock->now();
   if (!number.has_value()) {
     if (number.error().code == Code::aborted) return number.error();
+    save_error_ = number.error();
     records_->warning(fmt::format("checkpoint failed, the run goes on with the one of step {}: {}",
                                   saved_step_, number.error().to_string()),
                       state_.step);
@@ -150,6 +155,7 @@ Status Trainer::save(const char* why) {
   }
   saved_step_ = state_.step;
   state_is_saved_ = true;
+  save_error_.reset();
   records_->ledger("checkpoint", {{"number", *number},
                                   {"step", state_.step},
                                   {"bytes", blobs[0].size()},

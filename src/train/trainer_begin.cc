@@ -14,10 +14,7 @@ Status Trainer::take_the_run() {
                         .me = setup_.me,
                         .lease = config_.lease,
                         .checkpoint = config_.checkpoint};
-  setup.on_wait = [this](const Holder& holder, Milliseconds term) {
-    setup_.log->info("train", "waiting for the run's holder, which may be alive elsewhere",
-                     {{"holder", holder.to_string()}, {"for", format_duration(term)}});
-  };
+  setup.on_wait = log_waiting_for_holder(*setup_.log);
   ASSIGN_OR_RETURN(sequence_, Sequence::take(std::move(setup), setup_.board->stop_token()));
   return log_to_run_folder(*setup_.run, *setup_.log);
 }

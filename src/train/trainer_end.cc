@@ -43,14 +43,29 @@ Result<Outcome> Trainer::finish(std::string reason) {
     if (!test) return leave(*setup_.board->notice());
   }
   if (!state_is_saved_) RETURN_IF_ERROR(save("end"));
+  // Done means that the result is there.
+  if (!state_is_saved_) return save_error_->at("the last checkpoint could not be written");
   return Outcome{.status = RunStatus::done, .exit_code = kExitDone, .reason = std::move(reason)};
 }
 
 // What every end has in common: the record of it, the weights, the report, the lease given back.
 // `aborted` if the run was lost meanwhile: then nothing of it is written.
-Status Trainer::close(const Outcome& outcome) {
+Status Trainer::close(Outcome& outcome) {
   const Status confirmed = sequence_->confirm();
   if (!confirmed.has_value() && confirmed.error().code == Code::aborted) return confirmed;
+  const auto warn_if_failed = [&](const char* what, const Status& status) {
+    if (!status.has_value())
+      setup_.log->warn("train", what, {{"cause", status.error().to_string()}});
+  };
+  if (outcome.status != RunStatus::failed) {
+    const Status written = write_weights();
+    warn_if_failed("cannot write model.safetensors", written);
+    if (!written.has_value() && outcome.status == RunStatus::done) {
+      outcome.status = RunStatus::failed;
+      outcome.exit_code = exit_code_of(written.error().code);
+      outcome.reason = written.error().at("the weights could not be written").to_string();
+    }
+  }
   records_->ledger("end", {{"status", status_name(outcome.status)},
                            {"step", state_.step},
                            {"reason", outcome.reason},
@@ -58,13 +73,6 @@ Status Trainer::close(const Outcome& outcome) {
                            {"wall_seconds", to_seconds(setup_.clock->now() - began_)},
                            {"samples", state_.samples - first_samples_},
                            {"steps_lost", outcome.steps_lost}});
-  const auto warn_if_failed = [&](const char* what, const Status& status) {
-    if (!status.has_value())
-      setup_.log->warn("train", what, {{"cause", status.error().to_string()}});
-  };
-  if (outcome.status != RunStatus::failed) {
-    warn_if_failed("cannot write model.safetensors", write_weights());
-  }
   warn_if_failed("cannot write report.json", write_report());
   warn_if_failed("cannot give back the lease; the next process may have to wait for it",
                  sequence_->release());

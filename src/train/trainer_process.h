@@ -59,7 +59,7 @@ class Trainer {
   Status save(const char* why);
   Result<Outcome> leave(const Notice& notice);
   Result<Outcome> finish(std::string reason);
-  Status close(const Outcome& outcome);
+  Status close(Outcome& outcome);
   Status write_weights();
   Status write_report();
 
@@ -84,6 +84,7 @@ class Trainer {
   int64_t saved_step_ = 0;       // of the newest checkpoint
   bool state_is_saved_ = false;  // the newest checkpoint holds just this state
   Nanoseconds saved_at_{0};
+  std::optional<Error> save_error_;  // of the newest attempt, if that failed
 };
 
 }  // namespace tern
