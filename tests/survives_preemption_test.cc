@@ -188,12 +188,17 @@ TEST_F(SurvivesPreemption, ANoticeEndsTheWaitForAHolderOnAnotherMachine) {
   const Sequence::Setup setup{.store = &checkpoints, .clock = &clock, .me = elsewhere};
   ASSERT_TRUE(Sequence::take(setup, std::stop_token()).has_value());
 
-  Process process(place_.start(WorkFolder::train("run", {"--set", "lease.term=\"1h\""})));
-  ASSERT_TRUE(
-      wait_until([&] { return process.err_so_far().find("far-away") != std::string::npos; }));
-  process.signal(SIGTERM);
-  const Finished finished = process.wait();
-  EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--fresh"}}) {
+    std::vector<std::string> words = WorkFolder::train("run", {"--set", "lease.term=\"1h\""});
+    words.insert(words.end(), more.begin(), more.end());
+    Process process(place_.start(words));
+    ASSERT_TRUE(
+        wait_until([&] { return process.err_so_far().find("far-away") != std::string::npos; }));
+    process.signal(SIGTERM);
+    const Finished finished = process.wait();
+    EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
+    EXPECT_FALSE(std::filesystem::exists(place_.run("run.1")));
+  }
 
   const Finished taken =
       place_.tern(WorkFolder::train("run", {"--steps", "3", "--set", "lease.term=\"200ms\""}));
