@@ -16,10 +16,11 @@ namespace tern {
 // What the numbers are for; two uses never share a stream. These values are part of the meaning of
 // a seed: never renumber, only append.
 enum class Stream : uint32_t {
-  order = 1,    // the plan's permutation
-  augment = 2,  // crops and flips of one sample
-  init = 3,     // the model's first weights
-  step = 4,     // randomness inside the model (dropout) at one step
+  order = 1,        // the plan's permutation
+  augment = 2,      // crops and flips of one sample
+  init = 3,         // the model's first weights
+  step = 4,         // randomness inside the model (dropout) at one step
+  fingerprint = 5,  // synthetic data that stands for no user's
 };
 
 // The bare function (Salmon et al., SC'11): 10 rounds. Known-answer tests are in random_test.cc.
