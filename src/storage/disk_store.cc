@@ -145,6 +145,7 @@ Result<std::vector<ObjectInfo>> DiskStore::list(const std::string& prefix) {
 
 Status DiskStore::remove(const std::string& name) {
   RETURN_IF_ERROR(check_name(name));
+  RETURN_IF_ERROR(check_root());
   const std::filesystem::path path = root_ / name;
   const Status removed = door_.remove(path);
   if (removed) return door_.sync_folder(path.parent_path());
@@ -163,11 +164,40 @@ Status DiskStore::publish(const std::string& name, BytesView bytes, Publish how)
   if (!is_swept_.exchange(true)) sweep_temps();
   Status published;
   for (int attempt = 0; attempt < kPublishAttemptsMax; ++attempt) {
+    RETURN_IF_ERROR(check_root());
     published = publish_once(root_ / name, bytes, how);
+    if (published) remember_root();
     if (published || published.error().code != Code::not_found) return published;
   }
   return fail(Code::unavailable, fmt::format("{}; something keeps removing files from {}: stop it",
                                              published.error().message, temps_.string()));
+}
+
+Status DiskStore::check_root() {
+  MutexLock lock(mutex_);
+  if (root_identity_.empty()) return {};
+  const Result<std::string> identity = door_.folder_identity(root_);
+  if (identity && *identity == root_identity_) return {};
+  if (identity) {
+    return fail(Code::aborted, fmt::format("{} is another folder now than the one this process has "
+                                           "written to; leave it to whoever made it, and go on "
+                                           "where the old one was moved to",
+                                           root_.string()));
+  }
+  if (identity.error().code != Code::not_found) return identity.error();
+  return fail(Code::unavailable,
+              fmt::format("{} is gone: it was moved, removed or unmounted while this process "
+                          "writes to it; put it back, or stop and go on where it is now",
+                          root_.string()));
+}
+
+// After the first write and not before it: a layered file system (of a container) may give the
+// folder another number when it is first written to.
+void DiskStore::remember_root() {
+  MutexLock lock(mutex_);
+  if (!root_identity_.empty()) return;
+  // If it cannot be told, the next write asks again.
+  if (Result<std::string> identity = door_.folder_identity(root_)) root_identity_ = *identity;
 }
 
 Status DiskStore::publish_once(const std::filesystem::path& target, BytesView bytes, Publish how) {

@@ -21,6 +21,10 @@ namespace tern {
 // Safe from any thread, and between processes on one file system. Every call blocks on the disk.
 // Nothing is made before the first put or create, so that looking at a folder leaves no trace.
 // A name that begins with ".tmp" as its first part is `invalid`.
+//
+// Once it has written, a store stays with its folder: if that is moved or removed, nothing is made
+// anew in its place. Writes then fail with `unavailable`, until it is put back; and with `aborted`
+// if another folder stands there, because that is somebody else's.
 class DiskStore final : public ObjectStore {
  public:
   // `door` must outlive the store. Fails if the root is something else than a folder.
@@ -41,6 +45,9 @@ class DiskStore final : public ObjectStore {
   DiskStore(std::filesystem::path root, FileDoor& door);
 
   Status publish(const std::string& name, BytesView bytes, Publish how);
+  // Is root_ still the folder that was written to?
+  Status check_root();
+  void remember_root();
   Status publish_once(const std::filesystem::path& target, BytesView bytes, Publish how);
   // Makes the folder, and makes sure once that a crash does not lose it or its parents.
   Status prepare_folder(const std::filesystem::path& folder);
@@ -58,6 +65,7 @@ class DiskStore final : public ObjectStore {
 
   Mutex mutex_;
   std::set<std::filesystem::path> synced_folders_ GUARDED_BY(mutex_);
+  std::string root_identity_ GUARDED_BY(mutex_);  // empty before the first write
 };
 
 }  // namespace tern

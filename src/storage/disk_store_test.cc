@@ -346,6 +346,7 @@ class DisturbedDoor final : public FileDoor {
     return real_.read_range(path, offset, length);
   }
   Result<int64_t> size_bytes(const Path& path) override { return real_.size_bytes(path); }
+  Result<std::string> folder_identity(const Path& f) override { return real_.folder_identity(f); }
   Result<std::vector<FileInfo>> list(const Path& folder) override { return real_.list(folder); }
   bool is_on_this_machine() const override { return true; }
 
@@ -438,6 +439,26 @@ TEST_F(DiskStoreTest, AKilledWriterLeavesOnlyWholeObjects) {
       EXPECT_EQ(bytes, Bytes(bytes.size(), static_cast<char>('a' + (bytes.size() - 100'000) % 26)));
     }
   }
+}
+
+TEST_F(DiskStoreTest, FolderThatIsMovedAwayIsNotMadeAnewAndIsWrittenToAgainWhenItIsBack) {
+  auto store = open();
+  ASSERT_TRUE(store->put("dir/x", "first"));
+  const Path moved = root_.string() + ".moved";
+  std::filesystem::rename(root_, moved);
+  EXPECT_EQ(store->put("dir/x", "second").error().code, Code::unavailable);
+  EXPECT_EQ(store->create("dir/y", "second").error().code, Code::unavailable);
+  EXPECT_EQ(store->remove("dir/x").error().code, Code::unavailable);
+  EXPECT_FALSE(std::filesystem::exists(root_));
+  // Somebody else's, under the old name.
+  std::filesystem::create_directory(root_);
+  EXPECT_EQ(store->put("dir/x", "second").error().code, Code::aborted);
+  EXPECT_EQ(store->remove("dir/x").error().code, Code::aborted);
+  EXPECT_TRUE(std::filesystem::is_empty(root_));
+  std::filesystem::remove(root_);
+  std::filesystem::rename(moved, root_);
+  ASSERT_TRUE(store->put("dir/y", "second"));
+  EXPECT_EQ(store->get("dir/x").value(), "first");
 }
 
 }  // namespace

@@ -256,6 +256,18 @@ Result<int64_t> RealFileDoor::size_bytes(const Path& path) {
   return int64_t{info.st_size};
 }
 
+Result<std::string> RealFileDoor::folder_identity(const Path& folder) {
+  struct statx info{};
+  constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_BTIME;
+  if (::statx(AT_FDCWD, folder.c_str(), 0, kWanted, &info) != 0) {
+    return look_error("look at", folder, errno);
+  }
+  if (!S_ISDIR(info.stx_mode)) return look_error("look at", folder, ENOTDIR);
+  // With the time of its birth, where the file system has it, because numbers are used again.
+  return fmt::format("{}:{}.{}.{}.{}", info.stx_dev_major, info.stx_dev_minor, info.stx_ino,
+                     info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
+}
+
 Result<std::vector<FileInfo>> RealFileDoor::list(const Path& folder) {
   std::vector<FileInfo> files;
   std::vector<std::string> folders;

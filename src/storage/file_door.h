@@ -43,6 +43,9 @@ class FileDoor {
   // As ObjectStore::get_range.
   virtual Result<Bytes> read_range(const Path& path, int64_t offset, int64_t length) = 0;
   virtual Result<int64_t> size_bytes(const Path& path) = 0;
+  // Tells a folder from any other that has had its path, and stays its own when it is moved.
+  // not_found if there is no such folder.
+  virtual Result<std::string> folder_identity(const Path& folder) = 0;
   // All files below the folder, in no order. What comes or goes meanwhile may be shown or not.
   virtual Result<std::vector<FileInfo>> list(const Path& folder) = 0;
 
@@ -62,6 +65,7 @@ class RealFileDoor final : public FileDoor {
   Result<Bytes> read(const Path& path) override;
   Result<Bytes> read_range(const Path& path, int64_t offset, int64_t length) override;
   Result<int64_t> size_bytes(const Path& path) override;
+  Result<std::string> folder_identity(const Path& folder) override;
   Result<std::vector<FileInfo>> list(const Path& folder) override;
   bool is_on_this_machine() const override { return true; }
 };

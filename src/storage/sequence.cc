@@ -37,12 +37,6 @@ SequenceRecord tombstone(int64_t number) {
   return record;
 }
 
-// Tombstones of one number are the same bytes whoever writes them, and shorter than any record with
-// a holder. So their size tells them without reading them: a run of weeks has a hundred thousand.
-bool looks_pruned(const ObjectInfo& object, int64_t number) {
-  return object.size_bytes == static_cast<int64_t>(format_record(tombstone(number)).size());
-}
-
 // Every blob that record `number` can name, should it be damaged: its holder's lease is no higher.
 std::set<std::string> blobs_up_to(const std::vector<ObjectInfo>& objects, int64_t number) {
   std::set<std::string> blobs;
@@ -233,6 +227,27 @@ std::set<std::string> Sequence::blobs_kept(int64_t oldest, int64_t best) const {
   return referenced;
 }
 
+// Looks once whether a checkpoint is in the store. One that was acknowledged and lost is as good as
+// damaged, and must not cost the run the one before it.
+Status Sequence::look_for(int64_t number, Kept& kept) const {
+  if (kept.is_there) return {};
+  std::vector<std::string> objects(kept.blobs.begin(), kept.blobs.end());
+  objects.push_back(record_object(number));
+  for (const std::string& object : objects) {
+    const Result<ObjectInfo> found = setup_.store->stat(object);
+    if (found) continue;
+    if (found.error().code != Code::not_found) return found.error().at("look for " + object);
+    kept.checkpoint = false;
+    kept.damaged = true;
+    return fail(Code::corrupt,
+                fmt::format("checkpoint {} was written, but its {} is not there; older ones are "
+                            "kept in its place: check the store",
+                            number, object));
+  }
+  kept.is_there = true;
+  return {};
+}
+
 // First the tombstone, then the blobs: a crash in between leaves blobs that nobody refers to, never
 // a checkpoint without its blobs. If it fails the record stays in kept_ and is dropped next time.
 Status Sequence::drop(int64_t number, const std::set<std::string>& referenced) {
@@ -255,13 +270,17 @@ Status Sequence::prune() {
   if (unsure_) return {};
   if (!scanned_) RETURN_IF_ERROR(clear_unpublished_blobs().at("prune"));
 
+  const int64_t keep = std::max<int64_t>(setup_.checkpoint.keep, 1);
   int64_t checkpoints = 0;
   int64_t oldest = 0;  // of the newest `keep`; 0, below every number, if there are fewer
   int64_t best = 0;
   for (auto it = kept_.rbegin(); it != kept_.rend(); ++it) {
     if (!it->second.checkpoint) continue;
-    if (it->second.best && best == 0) best = it->first;
-    if (++checkpoints == std::max<int64_t>(setup_.checkpoint.keep, 1)) oldest = it->first;
+    const bool is_best = it->second.best && best == 0;
+    // Others are dropped because these are there.
+    if (is_best || checkpoints < keep) RETURN_IF_ERROR(look_for(it->first, it->second).at("prune"));
+    if (is_best) best = it->first;
+    if (++checkpoints == keep) oldest = it->first;
   }
   const std::set<std::string> referenced = blobs_kept(oldest, best);
   std::vector<int64_t> dropped;

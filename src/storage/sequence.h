@@ -58,9 +58,10 @@ class Sequence {
   Result<int64_t> publish(std::string state, const std::vector<Bytes>& blobs, bool best);
 
   // Drops what retention does not keep. Apart from publish(), because a failure here only costs
-  // space: the next call goes on with it. Drops nothing while fewer than `keep` checkpoints can be
-  // read, nor after a failed publish() until another record was written; and never a damaged record
-  // nor a blob that one may name.
+  // space: the next call goes on with it. Drops nothing while fewer than `keep` checkpoints are
+  // there, nor after a failed publish() until another record was written; and never a damaged
+  // record nor a blob that one may name. `corrupt`, once, if a checkpoint that the store
+  // acknowledged is not in it: older ones are kept in its place.
   Status prune();
 
   // Writes a lease record if a third of the term has passed since our last record. `aborted` as
@@ -82,6 +83,7 @@ class Sequence {
     bool damaged = false;     // never dropped: it may be what can be rescued
     bool checkpoint = false;  // and readable
     bool best = false;
+    bool is_there = false;        // seen in the store, its blobs too, since it was written or found
     std::set<std::string> blobs;  // the objects that it names; if it is damaged, that it may name
   };
 
@@ -93,6 +95,7 @@ class Sequence {
   Status pass_occupied(int64_t number, const Bytes& existing);
   void note(const SequenceRecord& record);
   Status clear_unpublished_blobs();
+  Status look_for(int64_t number, Kept& kept) const;
   Status drop(int64_t number, const std::set<std::string>& referenced);
   std::set<std::string> blobs_kept(int64_t oldest, int64_t best) const;
 

@@ -11,9 +11,7 @@ namespace tern {
 namespace {
 
 Error blob_damage(const Blob& blob, std::string_view reason) {
-  return fail(Code::corrupt,
-              fmt::format("blob {} {}; an earlier checkpoint is used if one is whole", blob.object,
-                          reason));
+  return fail(Code::corrupt, fmt::format("blob {} {}", blob.object, reason));
 }
 
 Result<Bytes> read_blob(ObjectStore& store, const Blob& blob) {
@@ -43,6 +41,11 @@ Result<std::vector<Bytes>> read_blobs(ObjectStore& store, const SequenceRecord& 
 }
 
 }  // namespace
+
+bool looks_pruned(const ObjectInfo& object, int64_t number) {
+  const SequenceRecord pruned{.number = number, .kind = RecordKind::pruned};
+  return object.size_bytes == static_cast<int64_t>(format_record(pruned).size());
+}
 
 std::vector<int64_t> record_numbers(const std::vector<ObjectInfo>& objects) {
   std::vector<int64_t> numbers;
@@ -81,6 +84,48 @@ Result<NewestCheckpoint> newest_checkpoint(ObjectStore& store) {
     newest.damaged.push_back({number, blobs.error()});
   }
   return newest;
+}
+
+Result<FoundCheckpoint> read_checkpoint(ObjectStore& store, int64_t number) {
+  const auto dropped = [number] {
+    return fail(Code::not_found, fmt::format("record {} holds no checkpoint", number));
+  };
+  ASSIGN_OR_RETURN(SequenceRecord record, read_record(store, number));
+  if (record.kind != RecordKind::checkpoint) return dropped();
+  Result<std::vector<Bytes>> blobs = read_blobs(store, record);
+  if (blobs) return FoundCheckpoint{std::move(record), std::move(*blobs)};
+  // Retention replaces the record before it removes blobs, so a second look tells it from damage.
+  const Result<SequenceRecord> again = read_record(store, number);
+  if (again && again->kind != RecordKind::checkpoint) return dropped();
+  return blobs.error();
+}
+
+Result<CheckpointList> list_checkpoints(ObjectStore& store) {
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store.list(""));
+  std::vector<int64_t> numbers;
+  for (const ObjectInfo& object : objects) {
+    const std::optional<int64_t> number = record_number(object.name);
+    if (number && !looks_pruned(object, *number)) numbers.push_back(*number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  CheckpointList list;
+  for (int64_t number : numbers) {
+    Result<SequenceRecord> record = read_record(store, number);
+    if (!record && record.error().code != Code::corrupt) return record.error();
+    if (!record) {
+      list.damaged.push_back({number, record.error()});
+    } else if (record->kind == RecordKind::checkpoint) {
+      list.checkpoints.push_back(std::move(*record));
+    }
+  }
+  return list;
+}
+
+Status verify_blobs(ObjectStore& store, const SequenceRecord& checkpoint) {
+  for (const Blob& blob : checkpoint.blobs) {
+    RETURN_IF_ERROR(read_blob(store, blob).at(fmt::format("checkpoint {}", checkpoint.number)));
+  }
+  return {};
 }
 
 Result<NewestRecord> newest_record(ObjectStore& store) {

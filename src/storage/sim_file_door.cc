@@ -108,6 +108,13 @@ Result<int64_t> SimFileDoor::size_bytes(const Path& path) {
   return static_cast<int64_t>(node->bytes.size());
 }
 
+Result<std::string> SimFileDoor::folder_identity(const Path& folder) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(step());
+  if (!is_folder(folder)) return file_error("look at", folder, ENOENT);
+  return key_of(folder);  // folders are neither moved nor removed here
+}
+
 Result<std::vector<FileInfo>> SimFileDoor::list(const Path& folder) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(step());

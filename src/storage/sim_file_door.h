@@ -34,6 +34,7 @@ class SimFileDoor final : public FileDoor {
   Result<Bytes> read(const Path& path) override;
   Result<Bytes> read_range(const Path& path, int64_t offset, int64_t length) override;
   Result<int64_t> size_bytes(const Path& path) override;
+  Result<std::string> folder_identity(const Path& folder) override;
   Result<std::vector<FileInfo>> list(const Path& folder) override;
   bool is_on_this_machine() const override { return false; }
 
