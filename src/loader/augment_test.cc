@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 namespace tern {
@@ -18,7 +19,7 @@ Image numbered_image(ImageShape shape) {
 
 Image augmented(const Image& in, ImageShape shape, const AugmentOptions& options, Random& random) {
   Image out(in.size(), 77);
-  augment_image(in, out, shape, options, random);
+  augment_image(in, out, shape, draw_augment(options, random));
   return out;
 }
 
@@ -76,6 +77,23 @@ TEST(Augment, OffIsACopyThatDrawsNothing) {
   EXPECT_FALSE(augments({}));
   EXPECT_TRUE(augments({.pad_crop = 1}));
   EXPECT_TRUE(augments({.flip = true}));
+}
+
+TEST(Augment, WidestCropIsDrawnFromEdgeToEdge) {
+  std::set<int> down;
+  std::set<int> right;
+  for (uint64_t position = 0; position < 3000; ++position) {
+    Random random(1, Stream::augment, 0, position);
+    const AugmentDraw draw = draw_augment({.pad_crop = 64}, random);
+    down.insert(draw.down);
+    right.insert(draw.right);
+    EXPECT_FALSE(draw.mirror);
+  }
+  for (const std::set<int>& seen : {down, right}) {
+    EXPECT_EQ(seen.size(), 129u);
+    EXPECT_EQ(*seen.begin(), -64);
+    EXPECT_EQ(*seen.rbegin(), 64);
+  }
 }
 
 TEST(Augment, EveryCropAndMirrorHappensAboutEquallyOften) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -13,7 +15,6 @@
 
 #include "core/mutex.h"
 #include "core/random.h"
-#include "loader/augment.h"
 
 namespace tern {
 namespace {
@@ -35,6 +36,9 @@ Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at) {
   try {
     batch.images.resize(static_cast<size_t>(batch.positions.size() * batch.shape.bytes()));
     batch.labels.resize(static_cast<size_t>(batch.positions.size()));
+    if (setup.leave_augmentation && augments(setup.augment)) {
+      batch.draws.resize(batch.labels.size());
+    }
   } catch (const std::bad_alloc&) {
     return fail(Code::exhausted,
                 fmt::format("no memory for a batch of {} images of {} bytes; use smaller batches, "
@@ -45,11 +49,12 @@ Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at) {
 }
 
 // Fills the part of a batch that `chunk` names; other threads may fill other parts. Gives up
-// between samples when `stop` fires.
-Status load_chunk(const Loader::Setup& setup, Batch& batch, PositionRange chunk,
+// between samples when `stop` fires. Finding out which sample it is counts as fetching it.
+Status load_chunk(const Loader::Setup& setup, Batch& batch, PositionRange chunk, StageMeter& meter,
                   std::stop_token stop) {
   const auto image_bytes = static_cast<size_t>(batch.shape.bytes());
-  std::vector<uint8_t> unchanged(augments(setup.augment) ? image_bytes : 0);
+  const bool is_drawn = augments(setup.augment);
+  std::vector<uint8_t> unchanged(is_drawn && !setup.leave_augmentation ? image_bytes : 0);
   for (int64_t position = chunk.begin; position < chunk.end && !stop.stop_requested(); ++position) {
     const int64_t sample = setup.plan->sample_at(batch.epoch, position);
     const auto slot = static_cast<size_t>(position - batch.positions.begin);
@@ -60,10 +65,17 @@ Status load_chunk(const Loader::Setup& setup, Batch& batch, PositionRange chunk,
       return read.error().at(fmt::format("load sample {} (position {} of epoch {}) of {}", sample,
                                          position, batch.epoch, setup.dataset->name()));
     }
-    if (!unchanged.empty()) {
+    meter.end(LoadStage::fetch);
+    if (is_drawn) {
       Random random(setup.seed, Stream::augment, static_cast<uint64_t>(batch.epoch),
                     static_cast<uint64_t>(position));
-      augment_image(unchanged, image, batch.shape, setup.augment, random);
+      const AugmentDraw draw = draw_augment(setup.augment, random);
+      if (setup.leave_augmentation) {
+        batch.draws[slot] = draw;
+      } else {
+        augment_image(unchanged, image, batch.shape, draw);
+      }
+      meter.end(LoadStage::augment);
     }
     batch.labels[slot] = setup.dataset->label(sample);
   }
@@ -73,8 +85,15 @@ Status load_chunk(const Loader::Setup& setup, Batch& batch, PositionRange chunk,
 }  // namespace
 
 Result<Batch> load_batch(const Loader::Setup& setup, LoaderPosition at) {
+  // The caller waits for all of this, so that there is no queue. The wait begins after the meter is
+  // made, so the first stage lasts since then: allocation is part of the first fetch.
+  std::atomic<Nanoseconds> waited_since = kNobodyWaits;
+  StageMeter meter(setup.clock, waited_since);
+  if (setup.clock) waited_since = setup.clock->now();
   ASSIGN_OR_RETURN(Batch batch, allocate_batch(setup, at));
-  RETURN_IF_ERROR(load_chunk(setup, batch, batch.positions, {}));
+  RETURN_IF_ERROR(load_chunk(setup, batch, batch.positions, meter, {}));
+  const StageTimes& busy = meter.times();
+  batch.waited = split_wait(std::accumulate(busy.begin(), busy.end(), Nanoseconds(0)), busy);
   return batch;
 }
 
@@ -124,6 +143,10 @@ class Loader::Workers {
     int64_t done = 0;       // samples that they have brought back
     std::optional<Error> error;
     int64_t error_position = 0;  // the first failure of a batch is told, whoever was faster
+
+    // Set under mutex_ while next() waits for this batch; threads that work on it look at it.
+    std::atomic<Nanoseconds> waited_since = kNobodyWaits;
+    StageTimes busy{};  // of chunks brought back, within that wait
   };
   struct Chunk {
     Entry* entry;  // stays in place: next() takes an entry away only when its chunks are done
@@ -132,9 +155,10 @@ class Loader::Workers {
 
   void work(std::stop_token stop) EXCLUDES(mutex_) {
     while (std::optional<Chunk> chunk = take_chunk(stop)) {
-      Status loaded = load_chunk(setup_, chunk->entry->batch, chunk->positions, stop);
+      StageMeter meter(setup_.clock, chunk->entry->waited_since);
+      Status loaded = load_chunk(setup_, chunk->entry->batch, chunk->positions, meter, stop);
       if (stop.stop_requested()) return;
-      bring_back(*chunk, loaded);
+      bring_back(*chunk, loaded, meter);
     }
   }
 
@@ -166,6 +190,7 @@ class Loader::Workers {
         entry->error = batch.error();
         failed_ = true;
       }
+      if (window_.empty()) entry->waited_since = waiting_since_;
       upcoming_ = after(*setup_.plan, upcoming_);
       window_.push_back(std::move(entry));
       if (all_given_out(*window_.back())) ready_.notify_all();
@@ -173,7 +198,8 @@ class Loader::Workers {
     return true;
   }
 
-  void bring_back(const Chunk& chunk, const Status& loaded) EXCLUDES(mutex_) {
+  void bring_back(const Chunk& chunk, const Status& loaded, const StageMeter& meter)
+      EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     Entry& entry = *chunk.entry;
     entry.done += chunk.positions.size();
@@ -182,21 +208,43 @@ class Loader::Workers {
       entry.error_position = chunk.positions.begin;
       failed_ = true;
     }
+    // A wait that was cancelled meanwhile is over; its times are nobody's.
+    if (meter.waited_since() == entry.waited_since.load()) {
+      for (size_t i = 0; i < kLoadStages; ++i) entry.busy[i] += meter.times()[i];
+    }
     if (is_done(entry)) ready_.notify_all();
   }
 
   Result<Batch> take_oldest(std::stop_token stop) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    const bool is_ready = ready_.wait(lock, stop, [this] {
+    const auto is_ready = [this] {
       mutex_.assert_held();
       return !window_.empty() && is_done(*window_.front());
-    });
-    if (!is_ready) return fail(Code::cancelled, "stopped while waiting for a batch");
+    };
+    DataWait waited;
+    if (!is_ready()) {
+      set_waiting_since(setup_.clock ? setup_.clock->now() : kNobodyWaits);
+      const bool came = ready_.wait(lock, stop, is_ready);
+      if (came && setup_.clock) {
+        waited = split_wait(setup_.clock->now() - waiting_since_, window_.front()->busy);
+      }
+      set_waiting_since(kNobodyWaits);
+      if (!came) return fail(Code::cancelled, "stopped while waiting for a batch");
+    }
     const std::unique_ptr<Entry> oldest = std::move(window_.front());
     window_.pop_front();
     work_.notify_all();
     if (oldest->error) return *oldest->error;
+    oldest->batch.waited = waited;
     return std::move(oldest->batch);
+  }
+
+  // Tells the threads at work on the oldest batch; if it is not begun, whoever begins it will know.
+  void set_waiting_since(Nanoseconds since) REQUIRES(mutex_) {
+    waiting_since_ = since;
+    if (window_.empty()) return;
+    window_.front()->waited_since = since;
+    window_.front()->busy = {};
   }
 
   static bool all_given_out(const Entry& entry) {
@@ -220,6 +268,7 @@ class Loader::Workers {
   std::deque<std::unique_ptr<Entry>> window_ GUARDED_BY(mutex_);
   LoaderPosition upcoming_ GUARDED_BY(mutex_);  // the batch to begin next
   bool failed_ GUARDED_BY(mutex_) = false;      // no batch is begun after one that failed
+  Nanoseconds waiting_since_ GUARDED_BY(mutex_) = kNobodyWaits;  // next(), for the oldest batch
 
   // Last, so that they are joined before what they use goes away.
   std::vector<std::jthread> threads_;

@@ -6,9 +6,12 @@
 #include <stop_token>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/result.h"
 #include "dataset/dataset.h"
 #include "dataset/plan.h"
+#include "loader/augment.h"
+#include "loader/data_wait.h"
 #include "loader/options.h"
 
 namespace tern {
@@ -21,6 +24,8 @@ struct Batch {
   ImageShape shape;
   std::vector<uint8_t> images;  // positions.size() images, CHW
   std::vector<int64_t> labels;
+  std::vector<AugmentDraw> draws;  // what is still to be done to each image; empty: nothing
+  DataWait waited;                 // how long next() waited; says nothing about the content
 };
 
 // Where a loader stands: the next batch it will give. This is all of its state; resume is a seek.
@@ -34,7 +39,8 @@ struct LoaderPosition {
 // Work is done out of order by threads, batches come out in order; at the end of an epoch the
 // threads go on with the next. Augmentation is keyed by (seed, epoch, position), so batches are the
 // same for any number of threads. Owned by the step loop: one thread calls next(), which blocks
-// until the batch is ready. Memory is bounded by batches_ahead + threads batches.
+// until the batch is ready. The clock only measures that. Memory is bounded by batches_ahead +
+// threads batches.
 class Loader {
  public:
   struct Setup {
@@ -47,14 +53,18 @@ class Loader {
     int64_t world = 1;
     LoaderPosition start;  // REQUIRES: a batch of the plan, or {epochs, 0}
     int64_t epochs = 1;    // next() after the last batch of epoch `epochs - 1` is a mistake of ours
+    Clock* clock = nullptr;  // outlives the loader; null: nothing is measured, Batch::waited is 0
+    bool leave_augmentation = false;  // draw it (Batch::draws), but leave the images as read
   };
 
   explicit Loader(const Setup& setup);
   ~Loader();  // stops the threads; never blocks for longer than one sample
 
-  // The batch at position(), then moves on. An error names the sample; it is given once, in order,
-  // and the loader is finished after it. If `stop` fires while it waits: cancelled, nothing moves,
-  // and next() may be called again. REQUIRES: position() is not {epochs, 0}; no error was given.
+  // The batch at position(), then moves on. Batch::waited is this call's wait: zero if the batch
+  // was ready; with threads = 0, the time that the work itself took. An error names the sample; it
+  // is given once, in order, and the loader is finished after it. If `stop` fires while it waits:
+  // cancelled, nothing moves, and next() may be called again. REQUIRES: position() is not {epochs,
+  // 0}; no error was given.
   Result<Batch> next(std::stop_token stop = {});
   LoaderPosition position() const;
 
@@ -63,7 +73,7 @@ class Loader {
   std::unique_ptr<Workers> workers_;
 };
 
-// Makes one batch, in the calling thread. What the loader's threads call; pure.
+// Makes one batch, in the calling thread: what next() does with threads = 0. Pure but for `waited`.
 Result<Batch> load_batch(const Loader::Setup& setup, LoaderPosition at);
 
 }  // namespace tern

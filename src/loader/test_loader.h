@@ -1,0 +1,143 @@
+// What the loader's tests load from.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/mutex.h"
+#include "dataset/plan.h"
+#include "loader/loader.h"
+
+namespace tern {
+
+inline constexpr std::chrono::seconds kFarTooLong{60};
+
+// Samples whose pixels tell which they are. Tests choose what happens when one is read.
+class ScriptedDataset : public Dataset {
+ public:
+  explicit ScriptedDataset(int64_t samples) : samples_(samples) {}
+
+  int64_t size() const override { return samples_; }
+  int64_t classes() const override { return 7; }
+  ImageShape shape() const override { return {2, 5, 4}; }
+  int64_t label(int64_t sample) const override {
+    if (on_label_) on_label_(sample);
+    return sample % 7;
+  }
+  const std::string& id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+
+  Status read(int64_t sample, std::span<uint8_t> image) const override {
+    reads_.fetch_add(1);
+    for (size_t i = 0; i < image.size(); ++i) {
+      image[i] = static_cast<uint8_t>(static_cast<uint64_t>(sample) * 31 + i * 7 + 1);
+    }
+    if (on_read_) on_read_(sample);
+    if (failing_.contains(sample)) return fail(Code::corrupt, "bad pixels; fetch it again");
+    MutexLock lock(mutex_);
+    changed_.notify_all();
+    const bool released = changed_.wait_for(lock, kFarTooLong, [&] {
+      mutex_.assert_held();
+      return !held_;
+    });
+    return released ? Status() : fail(Code::internal, "the test never released this read");
+  }
+
+  // Before any loader is made.
+  void fail_at(int64_t sample) { failing_.insert(sample); }
+  // What happens inside every read or look at a label, in the thread that does it.
+  void on_read(std::function<void(int64_t sample)> action) { on_read_ = std::move(action); }
+  void on_label(std::function<void(int64_t sample)> action) { on_label_ = std::move(action); }
+
+  // Reads begun from now on do not end until released.
+  void hold() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    held_ = true;
+  }
+  void release() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+
+  int64_t reads() const { return reads_.load(); }
+  // False if there were not so many reads after far too long.
+  bool wait_for_reads(int64_t count) const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return changed_.wait_for(lock, kFarTooLong, [&] { return reads_.load() >= count; });
+  }
+
+ private:
+  const int64_t samples_;
+  const std::string id_ = "scripted";
+  const std::string name_ = "scripted:samples";
+  std::set<int64_t> failing_;
+  std::function<void(int64_t)> on_read_;
+  std::function<void(int64_t)> on_label_;
+
+  mutable std::atomic<int64_t> reads_ = 0;
+  mutable ConditionVariable changed_;
+  mutable Mutex mutex_;
+  bool held_ GUARDED_BY(mutex_) = false;
+};
+
+// A data set with a plan for it, and a loader's setup that augments.
+struct Given {
+  ScriptedDataset dataset;
+  Plan plan;
+
+  Given(int64_t samples, int64_t global_batch, Order order = Order::shuffled)
+      : dataset(samples), plan(dataset.id(), samples, 11, global_batch, order) {}
+
+  Loader::Setup setup(int64_t threads, int64_t epochs = 3) const {
+    return {.dataset = &dataset,
+            .plan = &plan,
+            .seed = 11,
+            .augment = {.pad_crop = 2, .flip = true},
+            .options = {.threads = threads, .batches_ahead = 2},
+            .epochs = epochs};
+  }
+};
+
+// All batches from setup.start to the end.
+inline std::vector<Batch> load_all(const Loader::Setup& setup) {
+  Loader loader(setup);
+  std::vector<Batch> batches;
+  while (loader.position().epoch < setup.epochs) {
+    const LoaderPosition at = loader.position();
+    Result<Batch> batch = loader.next();
+    if (!batch) {
+      ADD_FAILURE() << batch.error().to_string();
+      break;
+    }
+    EXPECT_EQ(at, (LoaderPosition{batch->epoch, batch->index}));
+    batches.push_back(std::move(*batch));
+  }
+  EXPECT_EQ(loader.position(), (LoaderPosition{setup.epochs, 0}));
+  return batches;
+}
+
+// Equal in all that training sees; how long was waited for them may differ.
+inline void expect_equal(const std::vector<Batch>& actual, const std::vector<Batch>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(actual[i].epoch, expected[i].epoch);
+    ASSERT_EQ(actual[i].index, expected[i].index);
+    ASSERT_EQ(actual[i].positions, expected[i].positions);
+    ASSERT_EQ(actual[i].shape, expected[i].shape);
+    ASSERT_EQ(actual[i].images, expected[i].images);
+    ASSERT_EQ(actual[i].labels, expected[i].labels);
+    ASSERT_EQ(actual[i].draws, expected[i].draws);
+  }
+}
+
+}  // namespace tern
