@@ -35,6 +35,21 @@ inline std::optional<double> find_number(const nlohmann::json& record, const cha
   return value;
 }
 
+// A number that counts or measures something: neither negative nor beyond 10^15, so that sums of
+// such numbers stay finite.
+inline std::optional<double> find_amount(const nlohmann::json& record, const char* name) {
+  constexpr double kLargest = 1e15;
+  const std::optional<double> value = find_number(record, name);
+  if (!value || *value < 0 || *value > kLargest) return std::nullopt;
+  return value;
+}
+
+// Null if there is none.
+inline const nlohmann::json* find_object(const nlohmann::json& record, const char* name) {
+  const auto field = record.find(name);
+  return field != record.end() && field->is_object() ? &*field : nullptr;
+}
+
 inline std::string text_or(const nlohmann::json& record, const char* name, const char* fallback) {
   const auto field = record.find(name);
   if (field == record.end() || !field->is_string()) return fallback;

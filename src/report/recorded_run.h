@@ -34,21 +34,29 @@ class RecordedRunTest : public testing::Test {
     if (kind == "resume") fields["steps_lost"] = steps_lost;
     if (more.is_object()) fields.update(more);
     record(kind, fields);
+    mark(step);
   }
 
-  // Steps (from, to], a second each.
-  void train(int64_t from, int64_t to) {
+  // Where a process begins in the metrics; its steps carry its lease.
+  void mark(int64_t step) {
+    auto log = open_record_log(run_, kMetricsObject);
+    ASSERT_TRUE(log.has_value());
+    const nlohmann::json line = {
+        {"process_begins", step}, {"lease", ++lease_}, {"ms", clock_.unix_ms()}};
+    ASSERT_TRUE((*log)->append(line.dump()));
+  }
+
+  // Steps (from, to], a second each, which `us` splits.
+  void train(int64_t from, int64_t to, const nlohmann::json& us = {}) {
     auto log = open_record_log(run_, kMetricsObject);
     ASSERT_TRUE(log.has_value());
     for (int64_t step = from + 1; step <= to; ++step) {
       clock_.advance(std::chrono::seconds(1));
-      const nlohmann::json line = {{"step", step},
-                                   {"epoch", (step - 1) / 10},
-                                   {"lr", 0.1},
-                                   {"loss", 1.0 / static_cast<double>(step)},
-                                   {"top1", 0.5},
-                                   {"samples", kBatch},
-                                   {"ms", clock_.unix_ms()}};
+      nlohmann::json line = {{"step", step},    {"epoch", (step - 1) / 10},
+                             {"lr", 0.1},       {"loss", 1.0 / static_cast<double>(step)},
+                             {"top1", 0.5},     {"samples", kBatch},
+                             {"lease", lease_}, {"ms", clock_.unix_ms()}};
+      if (us.is_object()) line["us"] = us;
       ASSERT_TRUE((*log)->append(line.dump()));
     }
     ASSERT_TRUE((*log)->append(
@@ -101,6 +109,7 @@ class RecordedRunTest : public testing::Test {
   SimClock clock_;
   int64_t price_ = kUnknownPrice;
   int64_t sequence_ = 0;
+  int64_t lease_ = 0;
 };
 
 }  // namespace tern

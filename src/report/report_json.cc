@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "report/machine_json.h"
 #include "report/run_report.h"
 
 namespace tern {
@@ -11,6 +12,42 @@ using nlohmann::json;
 template <typename T>
 json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
+}
+
+json text_or_null(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+
+json seconds_json(const SpanSeconds& seconds) {
+  json object = json::object();
+  for (const Span span : kAllSpans) object[std::string(span_name(span))] = seconds[span];
+  return object;
+}
+
+json gpu_json(const GpuLine& gpu) {
+  return {{"name", gpu.name},
+          {"driver", gpu.driver},
+          {"cuda", gpu.cuda},
+          {"capability", gpu.capability},
+          {"memory_bytes", gpu.memory_bytes},
+          {"compute_seconds", or_null(gpu.compute_seconds)},
+          {"activity", or_null(gpu.activity)},
+          {"energy_joules", or_null(gpu.energy_joules)},
+          {"mean_power_watts", or_null(gpu.mean_power_watts)},
+          {"peak_memory_bytes", or_null(gpu.peak_memory_bytes)}};
+}
+
+// Where the time went, what was used, on what.
+void add_resources(json& object, const RunReport& report) {
+  object["seconds"] = seconds_json(report.seconds);
+  object["verdict"] = report.verdict;
+  object["compute_samples_per_second"] = or_null(report.compute_samples_per_second);
+  object["cpu_user_seconds"] = or_null(report.cpu_user_seconds);
+  object["cpu_system_seconds"] = or_null(report.cpu_system_seconds);
+  object["peak_memory_bytes"] = or_null(report.peak_memory_bytes);
+  object["gpu"] = report.gpu ? gpu_json(*report.gpu) : json(nullptr);
+  object["machine"] = report.machine ? machine_json(*report.machine) : json(nullptr);
+  object["device"] = text_or_null(report.device);
+  object["libtorch"] = text_or_null(report.libtorch);
+  object["fingerprint"] = text_or_null(report.fingerprint);
 }
 
 json process_json(const ProcessLine& process) {
@@ -41,6 +78,7 @@ json report_json(const RunReport& report) {
                  {"next_step", report.next_step},
                  {"recipe", report.recipe},
                  {"command", report.command},
+                 {"branched_from", text_or_null(report.branched_from)},
                  {"step", report.step},
                  {"total_steps", report.total_steps},
                  {"epochs_done", report.epochs_done},
@@ -56,6 +94,7 @@ json report_json(const RunReport& report) {
                  {"checkpoint_bytes", report.checkpoint_bytes},
                  {"warnings", report.warnings},
                  {"processes", json::array()}};
+  add_resources(object, report);
   add_evaluation(object, report.last_evaluation);
   const auto& best = report.best_evaluation;
   object["best_top1"] = best ? json(best->top1) : json(nullptr);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "report/recorded_run.h"
@@ -44,11 +46,69 @@ TEST_F(ReportOutputTest, JsonHasTheNamesOthersRelyOn) {
   EXPECT_EQ(object.at("processes")[0].at("ended"), "killed without a word");
 }
 
+TEST_F(ReportOutputTest, JsonTellsWhereTheTimeWentAndOnWhat) {
+  begin("start", 0, 0,
+        {{"machine", {{"cpu", "AMD EPYC 9R14"}, {"cores", 2}, {"cpu_features", {"avx2"}}}},
+         {"device", "cuda:0"},
+         {"libtorch", "2.11.0"},
+         {"fingerprint", "0123456789abcdef"},
+         {"gpu", {{"name", "NVIDIA H200"}, {"driver", "580.1"}, {"capability", "9.0"}}}});
+  train(0, 40);
+  end("done", 40, 50.0,
+      {{"seconds", {{"start", 10.0}, {"compute", 40.0}}},
+       {"cpu_user_seconds", 80.0},
+       {"cpu_system_seconds", 5.0},
+       {"peak_memory_bytes", 1'000'000},
+       {"gpu",
+        {{"name", "NVIDIA H200"},
+         {"compute_seconds", 25.0},
+         {"energy_joules", 15'000.0},
+         {"peak_memory_bytes", 2'000'000}}}});
+  const json object = report_json(report());
+  EXPECT_EQ(object.at("seconds").size(), kSpans);
+  EXPECT_EQ(object.at("seconds").at("compute"), 40.0);
+  EXPECT_EQ(object.at("seconds").at("queue"), 0.0);
+  EXPECT_EQ(object.at("compute_samples_per_second"), 10.0);
+  EXPECT_EQ(object.at("cpu_user_seconds"), 80.0);
+  EXPECT_EQ(object.at("cpu_system_seconds"), 5.0);
+  EXPECT_EQ(object.at("peak_memory_bytes"), 1'000'000);
+  EXPECT_EQ(object.at("gpu").at("name"), "NVIDIA H200");
+  EXPECT_EQ(object.at("gpu").at("driver"), "580.1");
+  EXPECT_EQ(object.at("gpu").at("compute_seconds"), 25.0);
+  EXPECT_EQ(object.at("gpu").at("activity"), 0.5);
+  EXPECT_EQ(object.at("gpu").at("energy_joules"), 15'000.0);
+  EXPECT_EQ(object.at("gpu").at("mean_power_watts"), 300.0);
+  EXPECT_EQ(object.at("gpu").at("peak_memory_bytes"), 2'000'000);
+  EXPECT_EQ(object.at("machine"),
+            json({{"cpu", "AMD EPYC 9R14"}, {"cores", 2}, {"cpu_features", {"avx2"}}}));
+  EXPECT_EQ(object.at("device"), "cuda:0");
+  EXPECT_EQ(object.at("libtorch"), "2.11.0");
+  EXPECT_EQ(object.at("fingerprint"), "0123456789abcdef");
+  EXPECT_THAT(object.at("verdict").get<std::string>(), testing::StartsWith("start-bound: 20 %"));
+}
+
+TEST_F(ReportOutputTest, EveryFieldOfTheJsonIsInTheDocumentation) {
+  std::ifstream file(TERN_SOURCE_DIR "/docs/format_report.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  begin("start", 0, 0, {{"gpu", {{"name", "NVIDIA H200"}}}});
+  const json object = report_json(report());
+  for (const auto& [name, value] : object.items()) {
+    EXPECT_THAT(page, HasSubstr("`" + name + "`"));
+    const json& inner = value.is_array() && !value.empty() ? value[0] : value;
+    if (!inner.is_object()) continue;
+    for (const auto& [field, unused] : inner.items())
+      EXPECT_THAT(page, HasSubstr("`" + field + "`"));
+  }
+}
+
 TEST_F(ReportOutputTest, JsonOfARunWithoutEvaluationHasNulls) {
   begin("start", 0, 0);
   end("stopped", 0, 0.0);
   const json object = report_json(report());
-  for (const char* name : {"top1", "top5", "loss", "best_top1", "train_loss"}) {
+  for (const char* name :
+       {"top1", "top5", "loss", "best_top1", "train_loss", "gpu", "machine", "device",
+        "fingerprint", "libtorch", "branched_from", "cpu_user_seconds", "cpu_system_seconds",
+        "peak_memory_bytes", "compute_samples_per_second"}) {
     EXPECT_TRUE(object.at(name).is_null()) << name;
   }
   EXPECT_EQ(object.at("samples_per_second"), 0.0);
@@ -76,7 +136,8 @@ TEST_F(ReportOutputTest, TextTellsTheStory) {
         "progress       step 40 of 40, 4 of 4 epochs\n",
         "accuracy       top-1 91.50 %, top-5 99.00 % after epoch 4; best 92.00 % after epoch 3\n",
         "loss           0.0250 in training, 0.2500 on the test data\n",
-        "throughput     10.0 samples/s over 470 samples\n", "wall time      47 s\n",
+        "throughput     10.0 samples/s over 470 samples\n", "wall time             47 s\n",
+        "verdict        too little to tell: the records do not say where the time went\n",
         "interruptions  1, 7 steps lost\n", "checkpoints    1 published, the newest of 1.5 MB\n",
         "killed without a word\n", "warning        checkpoint 9 is damaged\n"}) {
     EXPECT_THAT(text, HasSubstr(phrase));
@@ -128,17 +189,25 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
                                .wall_seconds = 1e12,
                                .ended = tall};
   report.processes.assign(50, process);
+  report.branched_from = tall;
+  report.compute_samples_per_second = 1e18;
+  for (double& seconds : report.seconds.values) seconds = 1e10;
+  report.cpu_user_seconds = report.cpu_system_seconds = report.cores_busy = 1e12;
+  report.peak_memory_bytes = int64_t{1} << 53;
+  report.gpu = GpuLine{.name = tall, .driver = tall, .activity = 1e9, .mean_power_watts = 1e15};
+  report.machine = Machine{.cpu = tall, .kernel = prose, .instance_type = tall};
+  report.libtorch = report.device = report.verdict = prose;
 
   const std::string text = format_report(report);
-  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 30) << text;
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 40) << text;
   size_t column = 0;
   for (char byte : text) {
     column = byte == '\n' ? 0 : column + ((static_cast<unsigned char>(byte) & 0xC0U) != 0x80U);
     ASSERT_LE(column, 100U) << text;
     ASSERT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= 0x20U) << text;
   }
-  EXPECT_THAT(text, HasSubstr("and 45 before these"));
-  EXPECT_THAT(text, HasSubstr("and 47 before these"));
+  EXPECT_THAT(text, HasSubstr("the last 3 of 50"));
+  EXPECT_THAT(text, HasSubstr("and 48 before these"));
 }
 
 }  // namespace

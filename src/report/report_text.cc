@@ -1,92 +1,27 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "core/progress.h"
 #include "report/run_report.h"
+#include "report/screen.h"
+#include "report/time_text.h"
 
 namespace tern {
 
 namespace {
 
-// The screen: 30 lines of 100 columns. The limits below add up to it.
-constexpr size_t kColumns = 100;
-constexpr size_t kLabelColumns = 15;
+// The screen: 40 lines of 100 columns. These limits and a line for every other row add up to it.
 constexpr size_t kReasonLines = 3;
 constexpr size_t kNextLines = 2;
-constexpr size_t kProcesses = 5;
-constexpr size_t kWarnings = 3;
+constexpr size_t kMachineLines = 2;
+constexpr size_t kVerdictLines = 3;
+constexpr size_t kProcesses = 3;
+constexpr size_t kWarnings = 2;
 constexpr size_t kHostColumns = 20;
 constexpr size_t kEndedColumns = 34;
-
-// Code points, near enough to columns for the names and messages we print.
-size_t columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
-  }));
-}
-
-std::string cut(std::string_view text, size_t width) {
-  if (columns(text) <= width) return std::string(text);
-  return fmt::format("{:.{}}...", text, width - 3);
-}
-
-// Messages of others may hold newlines, and bytes that move a terminal's cursor.
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (char byte : text) {
-    const bool is_control = static_cast<unsigned char>(byte) < 0x20U || byte == 0x7F;
-    line += is_control ? ' ' : byte;
-  }
-  return line;
-}
-
-// Breaks at spaces. What does not fit in `lines_max` lines ends in "...".
-std::vector<std::string> wrap(std::string_view text, size_t width, size_t lines_max) {
-  const std::string flat = one_line(text);
-  std::vector<std::string> lines;
-  std::string line;
-  size_t at = 0;
-  while (at < flat.size()) {
-    const size_t space = std::min(flat.find(' ', at), flat.size());
-    const std::string word = cut(std::string_view(flat).substr(at, space - at), width);
-    at = space + 1;
-    if (word.empty()) continue;
-    if (!line.empty() && columns(line) + 1 + columns(word) > width) {
-      if (lines.size() + 1 == lines_max) {
-        lines.push_back(cut(line + " " + word + " ...", width));
-        return lines;
-      }
-      lines.push_back(std::move(line));
-      line.clear();
-    }
-    line += line.empty() ? word : " " + word;
-  }
-  if (!line.empty()) lines.push_back(std::move(line));
-  return lines;
-}
-
-// Collects "label   value" rows.
-class Screen {
- public:
-  void line(std::string_view text) { text_ += cut(one_line(text), kColumns) + "\n"; }
-  void blank() { text_ += "\n"; }
-
-  // Nothing is shown for an empty value.
-  void row(std::string_view label, std::string_view value, size_t lines_max = 1) {
-    for (const std::string& part : wrap(value, kColumns - kLabelColumns, lines_max)) {
-      line(fmt::format("{:<{}}{}", label, kLabelColumns, part));
-      label = "";
-    }
-  }
-
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
 
 std::string percent(double share) { return fmt::format("{:.2f} %", share * 100.0); }
 
@@ -122,11 +57,18 @@ std::string progress_text(const RunReport& report) {
   return text;
 }
 
+std::string rate_text(double rate) {
+  return (rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))) +
+         " samples/s";
+}
+
 std::string throughput_text(const RunReport& report) {
-  const double rate = report.samples_per_second;
-  const std::string shown =
-      rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate));
-  return fmt::format("{} samples/s over {} samples", shown, format_count(report.samples));
+  std::string text = fmt::format("{} over {} samples", rate_text(report.samples_per_second),
+                                 format_count(report.samples));
+  if (report.compute_samples_per_second) {
+    text += fmt::format("; {} by compute alone", rate_text(*report.compute_samples_per_second));
+  }
+  return text;
 }
 
 std::string interruptions_text(const RunReport& report) {
@@ -153,11 +95,81 @@ std::string cost_text(const RunReport& report) {
   return fmt::format("${:.4f}", static_cast<double>(*report.cost_microusd) / 1e6);
 }
 
+// "2 cores of AMD EPYC 9R14, 24.0 GB, kernel 6.1.0, g5.xlarge; LibTorch 2.11.0 on cpu"
+std::string machine_text(const RunReport& report) {
+  std::vector<std::string> parts;
+  if (report.machine) {
+    const Machine& machine = *report.machine;
+    const std::string cpu = machine.cpu.empty() ? "an unknown CPU" : machine.cpu;
+    std::string cores = machine.cores == 1 ? "1 core" : format_count(machine.cores) + " cores";
+    if (machine.cores == 0) cores = "cores";
+    if (machine.cpu_limit > 0 && machine.cpu_limit < static_cast<double>(machine.cores)) {
+      cores = fmt::format("{:.4g} of {}", machine.cpu_limit, cores);
+    }
+    parts.push_back(cores + " of " + cpu);
+    const int64_t limit = machine.memory_limit_bytes;
+    const bool is_limited =
+        limit > 0 && (limit < machine.memory_bytes || machine.memory_bytes == 0);
+    const int64_t memory = is_limited ? limit : machine.memory_bytes;
+    if (memory > 0) parts.push_back(format_bytes(memory));
+    if (!machine.kernel.empty()) parts.push_back("kernel " + machine.kernel);
+    if (!machine.container_image.empty()) {
+      parts.push_back("container " + machine.container_image);
+    } else if (!machine.container.empty()) {
+      parts.push_back("in " + machine.container);
+    }
+    if (!machine.instance_type.empty()) parts.push_back("instance " + machine.instance_type);
+  }
+  std::string text = fmt::format("{}", fmt::join(parts, ", "));
+  if (!report.libtorch.empty()) {
+    text += (text.empty() ? "LibTorch " : "; LibTorch ") + report.libtorch;
+    if (!report.device.empty()) text += " on " + report.device;
+  }
+  return text;
+}
+
+std::string used_text(const RunReport& report) {
+  std::vector<std::string> parts;
+  if (report.cpu_user_seconds) {
+    parts.push_back("user " + brief_seconds(*report.cpu_user_seconds));
+  }
+  if (report.cpu_system_seconds) {
+    parts.push_back("system " + brief_seconds(*report.cpu_system_seconds));
+  }
+  if (report.cores_busy) parts.push_back(fmt::format("{:.1f} cores busy", *report.cores_busy));
+  if (report.peak_memory_bytes) {
+    parts.push_back("peak memory " + format_bytes(*report.peak_memory_bytes));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string gpu_text(const RunReport& report) {
+  if (!report.gpu) return "";
+  const GpuLine& gpu = *report.gpu;
+  std::vector<std::string> parts = {gpu.name.empty() ? "unknown" : gpu.name};
+  if (!gpu.driver.empty()) parts[0] += fmt::format(" (driver {})", gpu.driver);
+  if (gpu.activity) {
+    parts.push_back(fmt::format("computing {:.0f} % of the time", *gpu.activity * 100.0));
+  }
+  if (gpu.mean_power_watts) parts.push_back(fmt::format("{:.0f} W", *gpu.mean_power_watts));
+  if (gpu.peak_memory_bytes) {
+    parts.push_back("peak memory " + format_bytes(*gpu.peak_memory_bytes));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string recipe_text(const RunReport& report) {
+  if (report.branched_from.empty()) return report.recipe;
+  return fmt::format("{}, branched from {}", report.recipe, report.branched_from);
+}
+
 void add_processes(Screen& screen, const std::vector<ProcessLine>& processes) {
   if (processes.size() < 2) return;  // the rows above have said it all
   screen.blank();
   const size_t first = processes.size() > kProcesses ? processes.size() - kProcesses : 0;
-  screen.line(fmt::format("{:>4}  {:<{}}  {:>21}  {:>11}  {}", "", "process", kHostColumns, "steps",
+  const std::string which =
+      first == 0 ? "process" : fmt::format("the last {} of {}", kProcesses, processes.size());
+  screen.line(fmt::format("{:>4}  {:<{}}  {:>21}  {:>11}  {}", "", which, kHostColumns, "steps",
                           "time", "ended"));
   for (size_t i = first; i < processes.size(); ++i) {
     const ProcessLine& process = processes[i];
@@ -169,20 +181,15 @@ void add_processes(Screen& screen, const std::vector<ProcessLine>& processes) {
                             kHostColumns, steps, format_seconds(process.wall_seconds),
                             cut(process.ended, kEndedColumns)));
   }
-  if (first > 0)
-    screen.line(
-        fmt::format("      and {} before these", format_count(static_cast<int64_t>(first))));
 }
 
 // The newest, because a run that goes wrong says most at its end.
 void add_warnings(Screen& screen, const std::vector<std::string>& warnings) {
-  if (warnings.empty()) return;
   const size_t first = warnings.size() > kWarnings ? warnings.size() - kWarnings : 0;
-  screen.blank();
   for (size_t i = first; i < warnings.size(); ++i) screen.row("warning", warnings[i]);
   if (first > 0) {
-    screen.line(fmt::format("{:<{}}and {} before these, in the ledger", "", kLabelColumns,
-                            format_count(static_cast<int64_t>(first))));
+    screen.row("", fmt::format("and {} before these, in the ledger",
+                               format_count(static_cast<int64_t>(first))));
   }
 }
 
@@ -194,15 +201,20 @@ std::string format_report(const RunReport& report) {
   screen.row(report.status == RunStatus::running ? "now" : "ended", report.reason, kReasonLines);
   screen.row("next", report.next_step, kNextLines);
   screen.blank();
-  screen.row("recipe", report.recipe);
+  screen.row("recipe", recipe_text(report));
   screen.row("progress", progress_text(report));
   screen.row("accuracy", accuracy_text(report));
   screen.row("loss", loss_text(report));
   screen.row("throughput", throughput_text(report));
-  screen.row("wall time", format_seconds(report.wall_seconds));
   screen.row("interruptions", interruptions_text(report));
   screen.row("checkpoints", checkpoints_text(report));
   screen.row("cost", cost_text(report));
+  screen.row("machine", machine_text(report), kMachineLines);
+  screen.row("cpu, memory", used_text(report));
+  screen.row("gpu", gpu_text(report));
+  screen.blank();
+  add_time_rows(screen, report);
+  screen.row("verdict", report.verdict, kVerdictLines);
   add_processes(screen, report.processes);
   add_warnings(screen, report.warnings);
   return screen.take();

@@ -1,4 +1,5 @@
-// What a run's records say: how it ended and why, accuracy, throughput, time, steps lost.
+// What a run's records say: how it ended and why, accuracy, throughput, where the time went, what
+// it cost, steps lost.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/machine.h"
 #include "core/result.h"
+#include "report/spans.h"
 #include "storage/object_store.h"
 
 namespace tern {
@@ -37,6 +40,21 @@ struct ProcessLine {
   std::string ended;  // "preempted: SIGTERM", "killed without a word", "still running"
 };
 
+// The GPU of the newest process that had one, and what all processes did with theirs. Nothing: no
+// process told it.
+struct GpuLine {
+  std::string name;
+  std::string driver;
+  std::string cuda;
+  std::string capability;
+  int64_t memory_bytes = 0;
+  std::optional<double> compute_seconds;   // by the GPU's own clock
+  std::optional<double> activity;          // compute seconds by the wall time of those processes
+  std::optional<double> energy_joules;     // of the whole GPU, others' use included
+  std::optional<double> mean_power_watts;  // that by the wall time of those processes
+  std::optional<int64_t> peak_memory_bytes;
+};
+
 struct RunReport {
   std::string run;  // as the caller calls it: "runs/demo"
   RunStatus status = RunStatus::running;
@@ -44,6 +62,7 @@ struct RunReport {
   std::string next_step;  // what to type now, or empty
   std::string recipe;
   std::string command;
+  std::string branched_from;  // "runs/a@120", or empty
   int64_t step = 0;
   int64_t total_steps = 0;
   int64_t epochs_done = 0;
@@ -56,6 +75,18 @@ struct RunReport {
   double wall_seconds = 0;    // sum over the processes; waiting between them is not in it
   int64_t samples = 0;        // trained on, repeated steps included
   double samples_per_second = 0;
+  std::optional<double> compute_samples_per_second;  // as if only compute took time
+  SpanSeconds seconds;  // where the wall time went, as far as the records tell
+  std::optional<double> cpu_user_seconds;
+  std::optional<double> cpu_system_seconds;
+  std::optional<double> cores_busy;  // CPU seconds by the wall time of the processes that told them
+  std::optional<int64_t> peak_memory_bytes;
+  std::optional<GpuLine> gpu;
+  std::optional<Machine> machine;        // of the newest process, as are the next three
+  std::string device;                    // "cpu", "cuda:0", or empty
+  std::string libtorch;                  // "2.11.0", or empty
+  std::string fingerprint;               // 16 hex digits, or empty
+  std::string verdict;                   // what bounds the run, and what removing it would gain
   std::optional<int64_t> cost_microusd;  // nothing unless every process knew its price
   int64_t checkpoints = 0;
   int64_t checkpoint_bytes = 0;  // of the newest
@@ -63,12 +94,18 @@ struct RunReport {
   std::vector<ProcessLine> processes;
 };
 
+struct ReportOptions {
+  // Instead of the price that each process recorded.
+  std::optional<int64_t> price_microusd_per_hour = std::nullopt;
+};
+
 // Reads ledger, metrics and the sequence of a run folder. not_found, with what to try, if there is
 // no run in it; corrupt if none of its ledger can be read. A run without an end record is `running`
 // while its holder may be alive, else `failed`. Damaged lines are skipped and become a warning.
-Result<RunReport> read_report(ObjectStore& run, const std::string& run_name);
+Result<RunReport> read_report(ObjectStore& run, const std::string& run_name,
+                              const ReportOptions& options = {});
 
-// A screen of text for people: at most 30 lines of 100 columns, whatever the report holds.
+// A screen of text for people: at most 40 lines of 100 columns, whatever the report holds.
 std::string format_report(const RunReport& report);
 // report.json; the fields are in docs/format_report.md. Holds only valid UTF-8 and finite numbers,
 // so that dump() of it throws nothing.

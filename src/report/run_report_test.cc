@@ -183,15 +183,6 @@ TEST_F(RunReportTest, AReleasedRunWithoutAnEndRecordIsNotRunning) {
   EXPECT_EQ(report().status, RunStatus::failed);
 }
 
-TEST_F(RunReportTest, ADamagedNewestRecordOfTheSequenceIsNamedAndPassedOver) {
-  begin("start", 0, 0);
-  hold(me(), RecordKind::lease);
-  ASSERT_TRUE(run_.create("checkpoints/" + record_object(2), "garbage"));
-  const RunReport report = this->report();
-  EXPECT_EQ(report.status, RunStatus::running);
-  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("record 2 is damaged")));
-}
-
 TEST_F(RunReportTest, AFailedRunTellsTheCauseAndTheStepsLost) {
   begin("start", 0, 0);
   train(0, 10);
@@ -256,94 +247,11 @@ TEST_F(RunReportTest, AContinuationWithMoreStepsIsNoInterruption) {
   EXPECT_THAT(format_report(report), HasSubstr("interruptions  none\n"));
 }
 
-TEST_F(RunReportTest, ATornLastLineIsDropped) {
-  const std::string start = R"({"kind":"start","ms":1000,"step":0})"
-                            "\n";
-  const std::string checkpoint = R"({"kind":"checkpoint","ms":2000,"step":5,"bytes":7})"
-                                 "\n";
-  const std::string end = R"({"kind":"end","ms":3000,"status":"done","step":9})"
-                          "\n";
-  hold(me(), RecordKind::lease);
-  for (size_t kept = 0; kept < end.size(); ++kept) {
-    ASSERT_TRUE(run_.put(kLedgerObject, start + checkpoint + end.substr(0, kept)));
-    const RunReport report = this->report();
-    EXPECT_EQ(report.status, RunStatus::running) << "cut after " << kept;
-    EXPECT_EQ(report.step, 5) << "cut after " << kept;
-    EXPECT_THAT(report.warnings, testing::IsEmpty()) << "cut after " << kept;
-  }
-  ASSERT_TRUE(run_.put(kLedgerObject, start + checkpoint + end));
-  EXPECT_EQ(report().status, RunStatus::done);
-}
-
-TEST_F(RunReportTest, GarbageLinesAreSkippedAndCountedAsAWarning) {
-  ASSERT_TRUE(run_.put(kLedgerObject,
-                       "\xff\xfe garbage\n"
-                       "{\"kind\":\"start\",\"ms\":1000,\"step\":0}\n"
-                       "[]\n"
-                       "{\"kind\":\"evaluation\",\"top1\":\"high\"}\n"
-                       "{\"kind\":\"end\",\"ms\":3000,\"status\":\"done\",\"step\":9}\n"));
-  ASSERT_TRUE(run_.put(kMetricsObject, "{\"step\":1,\"samples\":10,\"ms\":1500}\nnull\n"));
-  const RunReport report = this->report();
-  EXPECT_EQ(report.status, RunStatus::done);
-  EXPECT_EQ(report.samples, 10);
-  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("4 damaged lines")));
-}
-
-TEST_F(RunReportTest, FieldsOfWrongTypeOrSizeNeverStopAReport) {
-  const std::vector<json> values = {nullptr,    true,          -1,     "text",
-                                    1e300,      json::array(), -1e300, int64_t{-1} - INT64_MAX,
-                                    UINT64_MAX, json::object()};
-  const std::vector<std::string> names = {
-      "ms",    "at",          "kind",         "price_microusd_per_hour",
-      "step",  "steps_lost",  "host",         "pid",
-      "token", "total_steps", "epochs",       "samples_per_epoch",
-      "batch", "status",      "wall_seconds", "reason",
-      "bytes", "what",        "top1",         "loss",
-      "epoch", "source",      "samples"};
-  price_ = 1'000'000;
-  for (const json& value : values) {
-    for (const std::string& name : names) {
-      std::string lines;
-      for (const char* kind : {"start", "notice", "checkpoint", "warning", "evaluation", "end"}) {
-        json line = {{"kind", kind}, {"ms", 1}, {"status", "done"}, {"step", 4}, {"top1", 0.5}};
-        line[name] = value;
-        lines += line.dump() + "\n";
-      }
-      ASSERT_TRUE(run_.put(kLedgerObject, lines));
-      ASSERT_TRUE(run_.put(kMetricsObject, json{{"step", 1}, {name, value}}.dump() + "\n"));
-      const RunReport report = this->report();
-      EXPECT_FALSE(report_json(report).dump().empty()) << name << " = " << value;
-      EXPECT_FALSE(format_report(report).empty()) << name << " = " << value;
-    }
-  }
-}
-
-TEST_F(RunReportTest, ALossThatIsNoNumberIsNull) {
-  begin("start", 0, 0);
-  ASSERT_TRUE(run_.put(kMetricsObject,
-                       "{\"step\":1,\"loss\":0.5,\"samples\":10,\"ms\":1}\n"
-                       "{\"step\":2,\"loss\":null,\"samples\":10,\"ms\":2}\n"));
-  record("evaluation",
-         {{"epoch", 1}, {"step", 2}, {"loss", nullptr}, {"top1", 0.1}, {"top5", 0.5}});
-  end("done", 2, 1.0);
-  const RunReport report = this->report();
-  EXPECT_EQ(report.train_loss, std::nullopt);
-  EXPECT_TRUE(report_json(report).at("loss").is_null());
-  EXPECT_THAT(format_report(report), Not(HasSubstr("nan")));
-}
-
 TEST_F(RunReportTest, AnEmptyFolderIsNotFoundWithANextStep) {
   const auto report = read_report(run_, "runs/nothing");
   ASSERT_FALSE(report.has_value());
   EXPECT_EQ(report.error().code, Code::not_found);
   EXPECT_THAT(report.error().message, HasSubstr("tern train RECIPE --run runs/nothing"));
-}
-
-TEST_F(RunReportTest, ALedgerOfGarbageAloneIsCorrupt) {
-  ASSERT_TRUE(run_.put(kLedgerObject, "what\nis this\n"));
-  const auto report = read_report(run_, "runs/demo");
-  ASSERT_FALSE(report.has_value());
-  EXPECT_EQ(report.error().code, Code::corrupt);
 }
 
 TEST_F(RunReportTest, CostIsEachProcessAtItsOwnPriceAndNothingIfOneIsUnknown) {
@@ -363,6 +271,54 @@ TEST_F(RunReportTest, CostIsEachProcessAtItsOwnPriceAndNothingIfOneIsUnknown) {
   end("done", 40, 20.0);
   EXPECT_EQ(report().cost_microusd, std::nullopt);
   EXPECT_THAT(format_report(report()), Not(HasSubstr("cost")));
+
+  const auto priced = read_report(run_, "runs/demo", {.price_microusd_per_hour = 36'000'000});
+  ASSERT_TRUE(priced.has_value());
+  EXPECT_EQ(priced->cost_microusd, 10'000 * (10 + 20 + 20));  // all of them at the price given
+}
+
+TEST_F(RunReportTest, AStepIsOfTheProcessWhoseLeaseItCarries) {
+  begin("start", 0, 0);
+  train(0, 10);
+  const int64_t first = lease_;
+  clock_.jump_calendar(-std::chrono::hours(1));  // the next machine's clock is behind
+  begin("resume", 5, 5);
+  train(5, 12);
+  const int64_t second = lease_;
+  lease_ = first;  // the first was only thought dead
+  train(12, 13);
+  lease_ = second;
+  train(12, 20);
+  end("stopped", 20, 15.0);
+  const RunReport report = this->report();
+  ASSERT_EQ(report.processes.size(), 2U);
+  EXPECT_EQ(report.processes[0].last_step, 13);
+  EXPECT_EQ(report.processes[1].last_step, 20);
+  EXPECT_EQ(report.step, 20);
+}
+
+TEST_F(RunReportTest, AProcessThatDiedBeforeItsMarkTakesNoStepsOfTheNext) {
+  begin("start", 0, 0);
+  train(0, 10);
+  clock_.advance(std::chrono::seconds(1));
+  record("resume", {{"step", 10}, {"steps_lost", 0}});  // and no mark
+  clock_.advance(std::chrono::seconds(1));
+  begin("resume", 10, 0);
+  train(10, 15);
+  const RunReport report = this->report();
+  ASSERT_EQ(report.processes.size(), 3U);
+  EXPECT_EQ(report.processes[0].last_step, 10);
+  EXPECT_EQ(report.processes[1].last_step, 10);
+  EXPECT_EQ(report.processes[2].last_step, 15);
+}
+
+TEST_F(RunReportTest, ABranchedRunSaysWhereItCameFrom) {
+  begin("start", 120, 0, {{"from", {{"run", "runs/a"}, {"step", 120}, {"checkpoint", 7}}}});
+  EXPECT_EQ(report().branched_from, "runs/a@120");
+  EXPECT_THAT(format_report(report()),
+              HasSubstr("recipe         tiny, branched from runs/a@120\n"));
+  begin("resume", 130, 0);
+  EXPECT_EQ(report().branched_from, "runs/a@120");
 }
 
 }  // namespace

@@ -1,0 +1,188 @@
+#include "report/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace tern {
+
+namespace {
+
+// Below two seconds a run is mostly the loading of libraries.
+constexpr double kLeastSeconds = 2.0;
+// What the spans must tell of the wall time before anything is said about all of it.
+constexpr double kLeastTold = 0.5;
+// A loss of a fifth bounds the run: without it the run would be 1.25 times as fast. While the step
+// waits for data that long, the loader is what sets the pace, even if compute takes longer.
+constexpr double kBounds = 0.20;
+// Smaller ones are not worth a word.
+constexpr double kWorthAWord = 0.05;
+constexpr double kMostlyCompute = 0.50;
+
+// Time that is not arithmetic on the training data.
+enum class Loss { data, copy, checkpoint, evaluation, start, other };
+
+struct LossShare {
+  Loss loss = Loss::other;
+  double share = 0;  // of the wall time
+};
+
+std::string_view loss_name(Loss loss) {
+  switch (loss) {
+    case Loss::data: return "the wait for data";
+    case Loss::copy: return "copying batches";
+    case Loss::checkpoint: return "saving checkpoints";
+    case Loss::evaluation: return "evaluation";
+    case Loss::start: return "starting";
+    case Loss::other: return "everything else";
+  }
+  return "unknown";
+}
+
+std::string percent(double share) {
+  const double value = share * 100.0;
+  return value < 9.95 ? fmt::format("{:.1f} %", value) : fmt::format("{:.0f} %", value);
+}
+
+// "1.25 times as fast": by how much the run gains if `share` of its time goes.
+std::string gain(double share) {
+  const double left = 1.0 - share;
+  if (left < 0.01) return "more than 100 times as fast";
+  const double factor = 1.0 / left;
+  const int decimals = factor < 1.995 ? 2 : (factor < 9.95 ? 1 : 0);
+  return fmt::format("{:.{}f} times as fast", factor, decimals);
+}
+
+LossShare largest_loss(const SpanSeconds& seconds, double wall) {
+  const std::array<LossShare, 6> losses = {
+      LossShare{Loss::data, seconds.data_wait() / wall},
+      LossShare{Loss::copy, seconds[Span::copy] / wall},
+      LossShare{Loss::checkpoint, seconds[Span::checkpoint] / wall},
+      LossShare{Loss::evaluation, seconds[Span::evaluation] / wall},
+      LossShare{Loss::start, seconds[Span::start] / wall},
+      LossShare{Loss::other, seconds[Span::other] / wall}};
+  return *std::max_element(losses.begin(), losses.end(),
+                           [](const auto& a, const auto& b) { return a.share < b.share; });
+}
+
+std::string loader_advice(const TimeUse& use, Span stage) {
+  if (stage == Span::fetch) {
+    const std::string threads = use.loader_threads < 0
+                                    ? "more loader.threads"
+                                    : fmt::format("loader.threads above {}", use.loader_threads);
+    return fmt::format("try {}, or data on a faster disk", threads);
+  }
+  if (use.loader_threads < 0) return "try more loader.threads";
+  // Fetching is waiting, so more threads than cores help there; the other stages compute.
+  if (use.cores > 0 && use.loader_threads >= use.cores) {
+    return fmt::format("loader.threads ({}) has every core already: try a machine with more",
+                       use.loader_threads);
+  }
+  return fmt::format("try loader.threads above {}", use.loader_threads);
+}
+
+std::string data_bound(const TimeUse& use, double share) {
+  constexpr std::array<Span, 4> kStages = {Span::fetch, Span::decode, Span::augment, Span::queue};
+  const Span stage = *std::max_element(kStages.begin(), kStages.end(), [&](Span a, Span b) {
+    return use.seconds[a] < use.seconds[b];
+  });
+  std::string_view doing = "for a batch that no loader thread had come to";
+  if (stage == Span::fetch) doing = "while it was fetched";
+  if (stage == Span::decode) doing = "while it was decoded";
+  if (stage == Span::augment) doing = "while it was augmented";
+  return fmt::format(
+      "data-bound: {} of the time the step waited for data, mostly {}; without the wait the run "
+      "would be {}; {}",
+      percent(share), doing, gain(share), loader_advice(use, stage));
+}
+
+std::string start_bound(const TimeUse& use, double share) {
+  if (use.processes > 1) {
+    return fmt::format(
+        "start-bound: {} of the time went to {} processes before their first steps; without that "
+        "the run would be {}; machines that last longer would help",
+        percent(share), use.processes, gain(share));
+  }
+  return fmt::format(
+      "start-bound: {} of the time went before the first step; without that the run would be {}, "
+      "and a longer run hides it",
+      percent(share), gain(share));
+}
+
+std::string other_bound(const TimeUse& use, double share) {
+  if (use.is_on_gpu) {
+    return fmt::format(
+        "launch-bound: {} of the time the GPU waited for the host, which cannot launch work fast "
+        "enough; without the wait the run would be {}; try a larger train.batch",
+        percent(share), gain(share));
+  }
+  return fmt::format(
+      "held up: {} of the time went to records, the lease and the rest; without that the run would "
+      "be {}; try a run folder on a faster disk",
+      percent(share), gain(share));
+}
+
+std::string bound_by(const TimeUse& use, const LossShare& loss) {
+  const double share = loss.share;
+  switch (loss.loss) {
+    case Loss::data: return data_bound(use, share);
+    case Loss::start: return start_bound(use, share);
+    case Loss::other: return other_bound(use, share);
+    case Loss::copy:
+      return fmt::format(
+          "copy-bound: {} of the time batches were copied to where they are computed on; without "
+          "that the run would be {}",
+          percent(share), gain(share));
+    case Loss::checkpoint:
+      return fmt::format(
+          "checkpoint-bound: {} of the time went to saving; without it the run would be {}; try a "
+          "longer checkpoint.every, or a run folder on a faster disk",
+          percent(share), gain(share));
+    case Loss::evaluation:
+      return fmt::format(
+          "evaluation-bound: {} of the time went to accuracy on the test data; without it the run "
+          "would be {}; try a larger train.evaluate_every",
+          percent(share), gain(share));
+  }
+  return "";
+}
+
+std::string next_largest(const LossShare& loss) {
+  return fmt::format("{} took {}: without that the run would be {}", loss_name(loss.loss),
+                     percent(loss.share), gain(loss.share));
+}
+
+}  // namespace
+
+std::string verdict(const TimeUse& use) {
+  const double told = use.seconds.total();
+  const double wall = std::max(use.wall_seconds, told);
+  if (use.steps <= 0) return "too little to tell: no step was done";
+  if (told <= 0) return "too little to tell: the records do not say where the time went";
+  if (told < kLeastTold * wall) {
+    return fmt::format("too little to tell: the records say where {} of the time went",
+                       percent(told / wall));
+  }
+  if (wall < kLeastSeconds) {
+    return fmt::format("too little to tell: the run took {:.1f} s; try one of a minute", wall);
+  }
+  const LossShare loss = largest_loss(use.seconds, wall);
+  if (loss.share >= kBounds) return bound_by(use, loss);
+
+  const double compute = use.seconds[Span::compute] / wall;
+  if (compute < kMostlyCompute) {
+    return fmt::format("bound by nothing alone: {} of the time is arithmetic; {}", percent(compute),
+                       next_largest(loss));
+  }
+  std::string text = fmt::format("compute-bound: {} of the time is arithmetic", percent(compute));
+  const double waited = use.seconds.data_wait() / wall;
+  if (waited < kWorthAWord) {
+    text += fmt::format("; the data was ready in time (wait {})", percent(waited));
+  }
+  if (loss.share >= kWorthAWord) text += "; " + next_largest(loss);
+  return text;
+}
+
+}  // namespace tern

@@ -1,0 +1,27 @@
+// What bounds a run, and what removing it would gain.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "report/spans.h"
+
+namespace tern {
+
+// What a verdict is made from.
+struct TimeUse {
+  SpanSeconds seconds;
+  double wall_seconds =
+      0;              // the spans may tell less than it: records get lost, and old runs have none
+  int64_t steps = 0;  // done, repeated ones included
+  int64_t processes = 1;
+  bool is_on_gpu = false;
+  int64_t cores = 0;            // 0: not known
+  int64_t loader_threads = -1;  // -1: not known
+};
+
+// A sentence that begins with what bounds the run ("data-bound: ...") or with "too little to tell".
+// The thresholds are in docs/format_report.md. A pure function.
+std::string verdict(const TimeUse& use);
+
+}  // namespace tern
