@@ -16,7 +16,8 @@ Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data
     const Result<Batch> images = loader.next(board.stop_token());
     if (board.notice()) return std::optional<Evaluation>();
     if (!images.has_value()) return images.error();
-    ASSIGN_OR_RETURN(const EvaluationSums sums, learner.evaluate(*images));
+    RETURN_IF_ERROR(learner.put(*images));
+    ASSIGN_OR_RETURN(const EvaluationSums sums, learner.evaluate());
     RETURN_IF_ERROR(between_batches());
     total.loss += sums.loss;
     total.top1 += sums.top1;

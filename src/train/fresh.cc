@@ -31,16 +31,18 @@ Result<std::unique_ptr<Sequence>> take(PrefixStore& checkpoints, Clock& clock, L
   return Sequence::take(std::move(setup), std::move(stop));
 }
 
-Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path& folder) {
+Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path& folder,
+                                                    std::string_view mark) {
   std::error_code error;
   for (int number = 1; number <= kOldRunsMax; ++number) {
     std::filesystem::path aside = folder;
-    aside += fmt::format(".{}", number);
+    aside += fmt::format("{}.{}", mark, number);
     if (std::filesystem::exists(aside, error)) continue;
     std::filesystem::rename(folder, aside, error);
     if (!error) return aside;
     return fail(Code::permission_denied,
-                fmt::format("cannot move {} to {}: {}; move it yourself, or use another --run DIR",
+                fmt::format("cannot move {} to {}: {}; see that the folder it is in can be "
+                            "written, or move it yourself",
                             folder.string(), aside.string(), error.message()));
   }
   return fail(Code::exhausted,
@@ -49,11 +51,9 @@ Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path&
 
 }  // namespace
 
-Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesystem::path& folder,
-                                                               FileDoor& door, Clock& clock,
-                                                               Log& log, const Holder& me,
-                                                               const LeaseOptions& lease,
-                                                               const NoticeBoard& board) {
+Result<std::optional<std::filesystem::path>> set_old_run_aside(
+    const std::filesystem::path& folder, FileDoor& door, Clock& clock, Log& log, const Holder& me,
+    const LeaseOptions& lease, const NoticeBoard& board, std::string_view mark) {
   std::error_code error;
   if (!std::filesystem::exists(folder, error) || std::filesystem::is_empty(folder, error)) {
     return std::optional<std::filesystem::path>();
@@ -70,7 +70,7 @@ Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesy
     ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, board.stop_token()));
   }
   // Renamed while it is held, so that nobody can take it in between; given back where it is then.
-  ASSIGN_OR_RETURN(const std::filesystem::path aside, rename_to_free_number(plain));
+  ASSIGN_OR_RETURN(const std::filesystem::path aside, rename_to_free_number(plain, mark));
   ASSIGN_OR_RETURN(const auto store, DiskStore::open(aside, door));
   PrefixStore checkpoints(*store, kCheckpoints);
   ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, std::stop_token()));

@@ -1,8 +1,9 @@
-// --fresh: starting anew beside an old run.
+// Setting a run aside: for --fresh, which starts anew beside it, and for `tern rm`.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -13,14 +14,13 @@
 
 namespace tern {
 
-// Moves the run in `folder` to the first free of FOLDER.1, FOLDER.2, ... and says where. Nothing if
-// the folder does not exist or is empty; failed_precondition if it holds something else than a run.
+// Moves the run in `folder` to the first free of FOLDER.1, FOLDER.2, ... and says where; with a
+// `mark` of ".x" to FOLDER.x.1 and so on. Nothing if the folder does not exist or is empty;
+// failed_precondition if it holds something else than a run.
 // The run is taken first, by the same rules as for training, so that nobody's run is moved away
 // under them; a notice ends the wait for its holder, which is then `cancelled`.
-Result<std::optional<std::filesystem::path>> set_old_run_aside(const std::filesystem::path& folder,
-                                                               FileDoor& door, Clock& clock,
-                                                               Log& log, const Holder& me,
-                                                               const LeaseOptions& lease,
-                                                               const NoticeBoard& board);
+Result<std::optional<std::filesystem::path>> set_old_run_aside(
+    const std::filesystem::path& folder, FileDoor& door, Clock& clock, Log& log, const Holder& me,
+    const LeaseOptions& lease, const NoticeBoard& board, std::string_view mark = "");
 
 }  // namespace tern

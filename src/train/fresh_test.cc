@@ -55,6 +55,14 @@ TEST_F(Fresh, OldRunsAreKeptUnderRisingNumbers) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+TEST_F(Fresh, AMarkSaysWhyTheRunWasSetAside) {
+  make_run("one");
+  const auto aside =
+      set_old_run_aside(folder_ / "run", door_, clock_, log_, me_, {}, board_, ".removed");
+  ASSERT_TRUE(aside.has_value()) << aside.error().to_string();
+  EXPECT_EQ(*aside, folder_ / "run.removed.1");
+}
+
 TEST_F(Fresh, AFolderThatHoldsNoRunIsLeftAlone) {
   std::filesystem::create_directories(folder_ / "run");
   std::ofstream(folder_ / "run" / "thesis.tex") << "x";

@@ -1,5 +1,6 @@
 #include "train/learner.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -7,8 +8,11 @@
 #include <map>
 #include <set>
 
+#include "core/hash.h"
 #include "core/random.h"
 #include "model/network.h"
+#include "train/device_batch.h"
+#include "train/late_results.h"
 
 namespace tern {
 namespace {
@@ -69,7 +73,9 @@ Status check_fits(const TensorView& stored, const torch::Tensor& ours) {
 }
 
 void copy_into(torch::Tensor& ours, const TensorView& stored) {
-  std::memcpy(ours.mutable_data_ptr(), stored.data.data(), stored.data.size());
+  // from_blob only looks; copy_ brings the bytes to wherever ours is.
+  ours.copy_(torch::from_blob(const_cast<char*>(stored.data.data()), ours.sizes(),
+                              torch::dtype(ours.scalar_type())));
 }
 
 }  // namespace
@@ -79,21 +85,10 @@ struct Learner::Torch {
   std::shared_ptr<Network> network;
   std::vector<std::pair<std::string, torch::Tensor>> parameters;
   std::unique_ptr<torch::optim::SGD> optimizer;
-  torch::Tensor mean, stddev;
-
-  torch::Tensor images(const Batch& batch) const {
-    const int64_t count = batch.positions.size();
-    // from_blob only looks; the conversion to float makes the copy that the step owns.
-    auto pixels = torch::from_blob(
-        const_cast<uint8_t*>(batch.images.data()),
-        {count, batch.shape.channels, batch.shape.height, batch.shape.width}, torch::kUInt8);
-    return pixels.to(torch::kFloat32).div_(255).sub_(mean).div_(stddev);
-  }
-
-  static torch::Tensor labels(const Batch& batch) {
-    return torch::from_blob(const_cast<int64_t*>(batch.labels.data()),
-                            {static_cast<int64_t>(batch.labels.size())}, torch::kInt64);
-  }
+  torch::Device device = torch::kCPU;
+  std::unique_ptr<BatchDoor> door;
+  std::optional<LateResults> results;
+  DeviceBatch batch;  // what put() brought
 
   // The momentum of a parameter; undefined before its first step.
   torch::Tensor momentum(const torch::Tensor& parameter) const {
@@ -111,28 +106,47 @@ struct Learner::Torch {
   }
 };
 
+namespace {
+
+// Copies on the host, where they are not there already; waits for a GPU's queue.
+NamedTensors on_host(NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.cpu();
+  return tensors;
+}
+
+Status check_channels(const Learner::Setup& setup) {
+  for (const auto* values : {&setup.model.mean, &setup.model.stddev}) {
+    const auto count = static_cast<int64_t>(values->size());
+    if (count == 1 || count == setup.shape.channels) continue;
+    return fail(Code::invalid,
+                fmt::format("model.mean and model.stddev want 1 value, or {}, one for each channel "
+                            "of the data; got {}",
+                            setup.shape.channels, count));
+  }
+  return {};
+}
+
+}  // namespace
+
 Learner::Learner(std::unique_ptr<Torch> torch) : torch_(std::move(torch)) {}
 Learner::~Learner() = default;
 
 Result<std::unique_ptr<Learner>> Learner::create(const Setup& setup) {
   return guarded("build the model", [&]() -> Result<std::unique_ptr<Learner>> {
     at::set_num_threads(static_cast<int>(setup.threads));
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-    for (const auto* values : {&setup.model.mean, &setup.model.stddev}) {
-      const auto count = static_cast<int64_t>(values->size());
-      if (count == 1 || count == setup.shape.channels) continue;
-      return fail(
-          Code::invalid,
-          fmt::format("model.mean and model.stddev want 1 value, or {}, one for each channel "
-                      "of the data; got {}",
-                      setup.shape.channels, count));
-    }
+    at::globalContext().setDeterministicAlgorithms(setup.deterministic, /*warn_only=*/false);
+    at::globalContext().setBenchmarkCuDNN(!setup.deterministic);
+    RETURN_IF_ERROR(check_channels(setup));
     auto state = std::make_unique<Torch>();
     state->setup = setup;
     torch::manual_seed(random_value(setup.seed, Stream::init, 0));
     ASSIGN_OR_RETURN(state->network,
                      make_network(setup.model, {setup.shape.channels, setup.shape.height,
                                                 setup.shape.width, setup.classes}));
+    // The first weights are drawn on the CPU, so that they are the same for every device.
+    state->device = torch::Device(setup.device);
+    state->network->to(state->device);
+    state->results.emplace(state->device);
     std::vector<torch::Tensor> tensors;
     for (const auto& item : state->network->named_parameters()) {
       state->parameters.emplace_back(item.key(), item.value());
@@ -143,47 +157,61 @@ Result<std::unique_ptr<Learner>> Learner::create(const Setup& setup) {
                      .momentum(setup.optimizer.momentum)
                      .nesterov(setup.optimizer.nesterov)
                      .weight_decay(setup.optimizer.weight_decay));
-    state->mean = channel_values(setup.model.mean, setup.shape.channels);
-    state->stddev = channel_values(setup.model.stddev, setup.shape.channels);
+    const auto mean = channel_values(setup.model.mean, setup.shape.channels).to(state->device);
+    const auto stddev = channel_values(setup.model.stddev, setup.shape.channels).to(state->device);
+    if (state->device.is_cuda()) {
+      ASSIGN_OR_RETURN(state->door, make_cuda_door(mean, stddev, setup.kernels));
+    } else {
+      state->door = make_cpu_door(mean, stddev);
+    }
     return std::unique_ptr<Learner>(new Learner(std::move(state)));
   });
 }
 
-Result<StepResult> Learner::step(const Batch& batch, int64_t step, double learning_rate) {
-  return guarded("train a step", [&]() -> Result<StepResult> {
+Status Learner::put(const Batch& batch) {
+  return guarded("bring a batch to the device", [&]() -> Status {
+    ASSIGN_OR_RETURN(torch_->batch, torch_->door->put(batch));
+    return {};
+  });
+}
+
+Result<StepResults> Learner::step(int64_t step, double learning_rate) {
+  return guarded("train a step", [&]() -> Result<StepResults> {
     Torch& t = *torch_;
+    t.results->begin_step();
     torch::manual_seed(random_value(t.setup.seed, Stream::step, static_cast<uint64_t>(step)));
     t.network->train();
-    const torch::Tensor labels = Torch::labels(batch);
-    const torch::Tensor logits = t.network->forward(t.images(batch));
+    const torch::Tensor logits = t.network->forward(t.batch.images);
     const torch::Tensor loss = torch::nn::functional::cross_entropy(
-        logits, labels,
+        logits, t.batch.labels,
         torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(t.setup.label_smoothing));
-    StepResult result;
-    result.loss = loss.item<float>();
-    if (!std::isfinite(result.loss)) {
-      return fail(Code::out_of_range,
-                  fmt::format("the loss is {} at step {}: training diverged; begin "
-                              "anew (--fresh) with a smaller optimizer.learning_rate or a longer "
-                              "schedule.warmup_epochs",
-                              result.loss, step + 1));
+    if (t.device.is_cpu()) {
+      // Costs nothing here, and keeps the weights from becoming NaN too.
+      const double value = loss.item<float>();
+      if (!std::isfinite(value)) return diverged(value, step);
     }
     t.optimizer->zero_grad();
     loss.backward();
     for (auto& group : t.optimizer->param_groups()) group.options().set_lr(learning_rate);
     t.optimizer->step();
-    result.correct = logits.detach().argmax(1).eq(labels).sum().item<int64_t>();
-    return result;
+    t.results->end_step(step, loss, logits.detach().argmax(1).eq(t.batch.labels).sum());
+    return t.results->take(/*wait_for_all=*/false);
   });
 }
 
-Result<EvaluationSums> Learner::evaluate(const Batch& batch) {
+Result<StepResults> Learner::finish_steps() {
+  return guarded("finish the steps", [&]() -> Result<StepResults> {
+    return torch_->results->take(/*wait_for_all=*/true);
+  });
+}
+
+Result<EvaluationSums> Learner::evaluate() {
   return guarded("evaluate", [&]() -> Result<EvaluationSums> {
     const torch::NoGradGuard no_grad;
     Torch& t = *torch_;
     t.network->eval();
-    const torch::Tensor labels = Torch::labels(batch);
-    const torch::Tensor logits = t.network->forward(t.images(batch));
+    const torch::Tensor& labels = t.batch.labels;
+    const torch::Tensor logits = t.network->forward(t.batch.images);
     // Label smoothing is a training device; the test loss is the plain one, so that runs compare.
     const torch::Tensor losses = torch::nn::functional::cross_entropy(
         logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
@@ -193,21 +221,26 @@ Result<EvaluationSums> Learner::evaluate(const Batch& batch) {
     sums.loss = losses.item<float>();
     sums.top1 = hits.select(1, 0).sum().item<int64_t>();
     sums.top5 = hits.sum().item<int64_t>();
-    sums.samples = batch.positions.size();
+    sums.samples = labels.size(0);
     return sums;
   });
 }
 
 Result<Bytes> Learner::save() const {
   return guarded("save the model", [&]() -> Result<Bytes> {
+    NamedTensors momenta;
+    for (const auto& [name, parameter] : torch_->parameters) {
+      const torch::Tensor momentum = torch_->momentum(parameter);
+      if (momentum.defined()) momenta[name] = momentum;
+    }
+    const NamedTensors model = on_host(torch_->model_tensors());
+    momenta = on_host(std::move(momenta));
     Safetensors file;
-    const NamedTensors model = torch_->model_tensors();
     for (const auto& [name, tensor] : model) {
       file.tensors.push_back(view_of(kModelPrefix + name, tensor));
     }
-    for (const auto& [name, parameter] : torch_->parameters) {
-      const torch::Tensor momentum = torch_->momentum(parameter);
-      if (momentum.defined()) file.tensors.push_back(view_of(kMomentumPrefix + name, momentum));
+    for (const auto& [name, tensor] : momenta) {
+      file.tensors.push_back(view_of(kMomentumPrefix + name, tensor));
     }
     return write_safetensors(file);
   });
@@ -258,7 +291,7 @@ Result<Bytes> Learner::weights() const {
   return guarded("write the weights", [&]() -> Result<Bytes> {
     Safetensors file;
     file.metadata["format"] = "pt";
-    const NamedTensors model = torch_->model_tensors();
+    const NamedTensors model = on_host(torch_->model_tensors());
     for (const auto& [name, tensor] : model) file.tensors.push_back(view_of(name, tensor));
     return write_safetensors(file);
   });
@@ -270,6 +303,46 @@ int64_t Learner::parameters() const {
   return count;
 }
 
+DeviceUse Learner::device_use() const {
+  DeviceUse use{.compute = torch_->results->computed()};
+  if (!torch_->device.is_cuda()) return use;
+  try {
+    const auto stats =
+        at::getDeviceAllocator(torch_->device.type())->getDeviceStats(torch_->device.index());
+    use.peak_memory_bytes = stats.allocated_bytes[0].peak;  // [0]: of all kinds together
+  } catch (const c10::Error&) {
+    use.peak_memory_bytes = 0;  // a figure for the report is no reason to fail
+  }
+  return use;
+}
+
 std::string instruction_set() { return at::get_cpu_capability(); }
+
+Result<std::string> arithmetic_fingerprint(Learner::Setup setup) {
+  // About as many pixels for small images as for large ones, so that it takes no longer.
+  constexpr int64_t kPixels = 65'536;
+  const int64_t samples =
+      std::clamp<int64_t>(kPixels / std::max<int64_t>(1, setup.shape.height * setup.shape.width),
+                          /*lo=*/2, /*hi=*/32);
+  // What a run chooses is fixed here, so that only the network's shape and the machine are left.
+  setup.seed = 0;
+  setup.optimizer = {};
+  setup.label_smoothing = 0;
+  setup.model.dropout = 0;
+  setup.model.mean = {0.5};
+  setup.model.stddev = {0.25};
+  Batch batch{.positions = {0, samples}, .shape = setup.shape};
+  batch.images.resize(static_cast<size_t>(samples * setup.shape.bytes()));
+  Random random(setup.seed, Stream::fingerprint, 0);
+  for (uint8_t& pixel : batch.images) pixel = static_cast<uint8_t>(random.next() >> 24U);
+  for (int64_t i = 0; i < samples; ++i) batch.labels.push_back(i % setup.classes);
+
+  ASSIGN_OR_RETURN(const std::unique_ptr<Learner> learner, Learner::create(setup));
+  RETURN_IF_ERROR(learner->put(batch));
+  RETURN_IF_ERROR(learner->step(/*step=*/0, /*learning_rate=*/0.01));
+  RETURN_IF_ERROR(learner->finish_steps());
+  ASSIGN_OR_RETURN(const Bytes left, learner->save());
+  return to_hex(sha256(left)).substr(0, 16);
+}
 
 }  // namespace tern

@@ -3,22 +3,28 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/bytes.h"
+#include "core/clock.h"
 #include "core/result.h"
 #include "loader/loader.h"
 #include "model/options.h"
 #include "storage/safetensors.h"
+#include "train/device.h"
 #include "train/options.h"
 
 namespace tern {
 
 struct StepResult {
-  double loss = 0;  // mean over the batch
+  int64_t step = 0;  // 0 for the first
+  double loss = 0;   // mean over the batch
   int64_t correct = 0;
 };
+using StepResults = std::vector<StepResult>;
 
 // Sums over a batch, to be added up over a data set.
 struct EvaluationSums {
@@ -28,9 +34,18 @@ struct EvaluationSums {
   int64_t samples = 0;
 };
 
+// What a device did besides the host; all 0 on a CPU.
+struct DeviceUse {
+  Nanoseconds compute{0};  // by its own events, over the steps whose results are known
+  int64_t peak_memory_bytes = 0;
+};
+
 // Owned by the step loop; one thread calls it. Results depend on the options, the seed, the
-// batches, the thread count and the CPU's instruction set, on nothing else: no generator is carried
-// along.
+// batches, the thread count and the CPU's instruction set (or the GPU), on nothing else: no
+// generator is carried along.
+//
+// On a GPU steps are put on its queue and not waited for, so their results come a few steps late;
+// save(), load(), weights() and evaluate() wait for the queue by themselves.
 class Learner {
  public:
   struct Setup {
@@ -41,15 +56,24 @@ class Learner {
     ImageShape shape;
     int64_t classes = 0;
     int64_t threads = 1;
+    std::string device = kCpu;      // as choose_device() says
+    bool deterministic = true;      // a GPU's fastest kernels are not; a CPU's are anyway
+    std::filesystem::path kernels;  // libtern_cuda.so; only a GPU needs it
   };
 
   // Builds the network with the first weights that follow from the seed.
   static Result<std::unique_ptr<Learner>> create(const Setup& setup);
   ~Learner();
 
-  // Trains on one batch. `step` (0 for the first) keys what is random inside the model.
-  Result<StepResult> step(const Batch& batch, int64_t step, double learning_rate);
-  Result<EvaluationSums> evaluate(const Batch& batch);
+  // Brings a batch to the device, normalised: the one that step() or evaluate() uses next. The
+  // batch may go away afterwards.
+  Status put(const Batch& batch);
+  // Trains on it. `step` (0 for the first) keys what is random inside the model. Returns the
+  // results that have become known, in order: on a CPU this step's.
+  Result<StepResults> step(int64_t step, double learning_rate);
+  // Waits for the results that are still out.
+  Result<StepResults> finish_steps();
+  Result<EvaluationSums> evaluate();
 
   // Everything the next step depends on, as one safetensors file: `model.*` and `momentum.*`.
   Result<Bytes> save() const;
@@ -59,6 +83,7 @@ class Learner {
   Result<Bytes> weights() const;
 
   int64_t parameters() const;
+  DeviceUse device_use() const;
 
  private:
   struct Torch;
@@ -66,7 +91,15 @@ class Learner {
   std::unique_ptr<Torch> torch_;
 };
 
+// What train.portable pins; trainer_environment() (src/cli) sets it before LibTorch is loaded.
+inline constexpr char kPortableInstructionSet[] = "AVX2";
+
 // "AVX2", "AVX512", ...: what LibTorch's kernels use here. Part of the arithmetic.
 std::string instruction_set();
+
+// 16 hex digits that stand for this machine's arithmetic: the hash of what one step of this model
+// on fixed synthetic data leaves, seeds and the user's own data apart. Equal on two machines, their
+// results are equal, as far as one step can tell. Takes well under a second.
+Result<std::string> arithmetic_fingerprint(Learner::Setup setup);
 
 }  // namespace tern

@@ -35,6 +35,19 @@ Batch batch_of(int64_t number, int64_t samples = 12) {
   return batch;
 }
 
+// What a step on a CPU tells at once.
+Result<StepResult> train_on(Learner& learner, const Batch& batch, int64_t step, double rate) {
+  RETURN_IF_ERROR(learner.put(batch));
+  ASSIGN_OR_RETURN(const StepResults results, learner.step(step, rate));
+  EXPECT_EQ(results.size(), 1U);
+  return results.at(0);
+}
+
+Result<EvaluationSums> evaluate_on(Learner& learner, const Batch& batch) {
+  RETURN_IF_ERROR(learner.put(batch));
+  return learner.evaluate();
+}
+
 std::unique_ptr<Learner> make(const Learner::Setup& setup) {
   auto learner = Learner::create(setup);
   EXPECT_TRUE(learner.has_value()) << learner.error().to_string();
@@ -45,13 +58,13 @@ TEST(Learner, LearnsAndItsLossFalls) {
   const auto learner = make(small_setup());
   double first = 0, last = 0;
   for (int64_t step = 0; step < 60; ++step) {
-    const auto result = learner->step(batch_of(step), step, 0.05);
+    const auto result = train_on(*learner, batch_of(step), step, 0.05);
     ASSERT_TRUE(result.has_value()) << result.error().to_string();
     if (step == 0) first = result->loss;
     last = result->loss;
   }
   EXPECT_LT(last, first / 2);
-  const auto sums = learner->evaluate(batch_of(1000, 60));
+  const auto sums = evaluate_on(*learner, batch_of(1000, 60));
   ASSERT_TRUE(sums.has_value());
   EXPECT_EQ(sums->samples, 60);
   EXPECT_GT(sums->top1, 50);
@@ -72,16 +85,16 @@ TEST(Learner, GoesOnFromASavedStateToTheBit) {
   const auto whole = make(small_setup());
   const auto first = make(small_setup());
   for (int64_t step = 0; step < 4; ++step) {
-    ASSERT_TRUE(whole->step(batch_of(step), step, 0.1).has_value());
-    ASSERT_TRUE(first->step(batch_of(step), step, 0.1).has_value());
+    ASSERT_TRUE(train_on(*whole, batch_of(step), step, 0.1).has_value());
+    ASSERT_TRUE(train_on(*first, batch_of(step), step, 0.1).has_value());
   }
   const Bytes saved = *first->save();
   const auto second = make(small_setup());
   ASSERT_TRUE(second->load(*parse_safetensors(saved)).has_value());
   EXPECT_EQ(*second->save(), saved);
   for (int64_t step = 4; step < 9; ++step) {
-    const auto expected = whole->step(batch_of(step), step, 0.1);
-    const auto resumed = second->step(batch_of(step), step, 0.1);
+    const auto expected = train_on(*whole, batch_of(step), step, 0.1);
+    const auto resumed = train_on(*second, batch_of(step), step, 0.1);
     EXPECT_EQ(resumed->loss, expected->loss) << step;
   }
   EXPECT_EQ(*second->save(), *whole->save());
@@ -92,11 +105,12 @@ TEST(Learner, DropoutDependsOnTheStepAndNotOnWhatCameBefore) {
   setup.model.dropout = 0.5;
   const auto one = make(setup);
   const auto two = make(setup);
-  ASSERT_TRUE(two->evaluate(batch_of(3)).has_value());
-  EXPECT_EQ(one->step(batch_of(0), 7, 0.1)->loss, two->step(batch_of(0), 7, 0.1)->loss);
+  ASSERT_TRUE(evaluate_on(*two, batch_of(3)).has_value());
+  EXPECT_EQ(train_on(*one, batch_of(0), 7, 0.1)->loss, train_on(*two, batch_of(0), 7, 0.1)->loss);
   const auto three = make(setup);
   const auto four = make(setup);
-  EXPECT_NE(three->step(batch_of(0), 7, 0.1)->loss, four->step(batch_of(0), 8, 0.1)->loss);
+  EXPECT_NE(train_on(*three, batch_of(0), 7, 0.1)->loss,
+            train_on(*four, batch_of(0), 8, 0.1)->loss);
 }
 
 TEST(Learner, AStateThatDoesNotFitIsRefusedByNameAndChangesNothing) {
@@ -125,7 +139,7 @@ TEST(Learner, ALossThatIsNoNumberIsAnError) {
   const auto learner = make(small_setup());
   Result<StepResult> result = StepResult{};
   for (int64_t step = 0; step < 50 && result.has_value(); ++step) {
-    result = learner->step(batch_of(step), step, 1e6);
+    result = train_on(*learner, batch_of(step), step, 1e6);
   }
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, Code::out_of_range);
@@ -138,8 +152,31 @@ TEST(Learner, LabelSmoothingRaisesTheTrainingLossOnly) {
   smooth.label_smoothing = 0.5;
   const auto a = make(smooth);
   const auto b = make(plain);
-  EXPECT_EQ(a->evaluate(batch_of(0))->loss, b->evaluate(batch_of(0))->loss);
-  EXPECT_NE(a->step(batch_of(0), 0, 0.1)->loss, b->step(batch_of(0), 0, 0.1)->loss);
+  EXPECT_EQ(evaluate_on(*a, batch_of(0))->loss, evaluate_on(*b, batch_of(0))->loss);
+  EXPECT_NE(train_on(*a, batch_of(0), 0, 0.1)->loss, train_on(*b, batch_of(0), 0, 0.1)->loss);
+}
+
+TEST(Learner, TheFingerprintStandsForTheArithmeticAndNotForTheRun) {
+  Learner::Setup setup = small_setup();
+  const auto one = arithmetic_fingerprint(setup);
+  ASSERT_TRUE(one.has_value()) << one.error().to_string();
+  EXPECT_EQ(one->size(), 16U);
+  setup.seed = 99;
+  setup.optimizer.momentum = 0.1;
+  setup.label_smoothing = 0.1;
+  setup.model.dropout = 0.9;
+  EXPECT_EQ(*arithmetic_fingerprint(setup), *one);
+  setup.model.width = 5;
+  EXPECT_NE(*arithmetic_fingerprint(setup), *one);
+}
+
+TEST(Learner, TakingTheFingerprintChangesNoRun) {
+  const auto undisturbed = make(small_setup());
+  const auto disturbed = make(small_setup());
+  ASSERT_TRUE(train_on(*undisturbed, batch_of(0), 0, 0.1).has_value());
+  ASSERT_TRUE(arithmetic_fingerprint(small_setup()).has_value());
+  ASSERT_TRUE(train_on(*disturbed, batch_of(0), 0, 0.1).has_value());
+  EXPECT_EQ(*disturbed->save(), *undisturbed->save());
 }
 
 TEST(Learner, WeightsHaveTheirPyTorchNames) {

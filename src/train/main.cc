@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -11,15 +12,21 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/machine.h"
 #include "core/progress.h"
 #include "core/stdio.h"
+#include "cuda/kernels.h"
 #include "preempt/file_watcher.h"
 #include "preempt/signal_watcher.h"
 #include "storage/disk_store.h"
 #include "storage/file_door.h"
+#include "storage/prefix_store.h"
 #include "storage/retry_store.h"
 #include "train/exit_codes.h"
 #include "train/fresh.h"
+#include "train/learner.h"
+#include "train/on_event.h"
+#include "train/speed_probe.h"
 #include "train/train_flags.h"
 #include "train/trainer.h"
 
@@ -40,10 +47,32 @@ int64_t threads_if_left_open() {
   return given > 0 ? given : std::max(1u, std::thread::hardware_concurrency());
 }
 
-Result<RunConfig> read_config(const TrainRequest& request) {
+std::filesystem::path own_path() {
   std::error_code ignored;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const auto recipes = list_recipes(recipe_folders(self, environment("TERN_RECIPES")));
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+// The first GPU that CUDA shows us, in the driver's list. `tern` has told CUDA to count as the
+// driver does. A UUID instead of a number is rare; then the record is of the first GPU.
+int visible_gpu() {
+  const std::string visible = environment("CUDA_VISIBLE_DEVICES");
+  int index = 0;
+  std::from_chars(visible.data(), visible.data() + visible.size(), index);
+  return std::max(0, index);
+}
+
+// `tern` pins the instruction set before LibTorch is loaded; whoever starts tern-train by hand
+// must.
+Status check_portable(const RunConfig& config) {
+  if (!config.train.portable || instruction_set() == kPortableInstructionSet) return {};
+  return fail(Code::failed_precondition,
+              fmt::format("train.portable asks for {} and LibTorch computes with {}; start the run "
+                          "with `tern train`, on a CPU that has {}",
+                          kPortableInstructionSet, instruction_set(), kPortableInstructionSet));
+}
+
+Result<RunConfig> read_config(const TrainRequest& request) {
+  const auto recipes = list_recipes(recipe_folders(own_path(), environment("TERN_RECIPES")));
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request, recipes, problems);
   for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
@@ -98,14 +127,38 @@ void say_how_it_ended(const std::string& run, const Outcome& outcome) try {
 } catch (const std::system_error&) {
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const TrainRequest request, parse_train_flags(arguments));
-  ASSIGN_OR_RETURN(RunConfig config, read_config(request));
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, run_folder(request, config));
-  RETURN_IF_ERROR(refuse_standing_halt_file(request.halt_file));
+// The other run of --from, opened to be read.
+struct OtherRun {
+  BranchSource source;
+  std::unique_ptr<DiskStore> store;
+  PrefixStore checkpoints;
+};
 
-  SystemClock clock;
-  Log log(clock, Level::info);
+Result<std::unique_ptr<OtherRun>> open_other_run(const std::string& from,
+                                                 const std::filesystem::path& mine,
+                                                 FileDoor& door) {
+  if (from.empty()) return std::unique_ptr<OtherRun>();
+  ASSIGN_OR_RETURN(BranchSource source, parse_from(from));
+  RETURN_IF_ERROR(check_new_folder(source, mine));
+  // Whether it is there matters only if it is needed: a branch that has begun goes on without.
+  ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> store, DiskStore::open(source.run, door));
+  PrefixStore checkpoints(*store, kCheckpointPrefix);
+  return std::unique_ptr<OtherRun>(new OtherRun{std::move(source), std::move(store), checkpoints});
+}
+
+// Told to leave before anything was begun.
+Outcome left_before_the_start(const Notice& notice) {
+  const bool is_preempt = notice.kind == NoticeKind::preempt;
+  return {.status = is_preempt ? RunStatus::preempted : RunStatus::stopped,
+          .exit_code = is_preempt ? kExitPreempted : kExitStopped,
+          .reason = "notice by " + notice.source + " before the start"};
+}
+
+Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
+                           const std::filesystem::path& folder, const std::string& command,
+                           Clock& clock, Log& log) {
+  RETURN_IF_ERROR(refuse_standing_halt_file(request.halt_file));
+  RETURN_IF_ERROR(check_portable(config));
   RealFileDoor door;
   NoticeBoard board;
   ASSIGN_OR_RETURN(const Holder me, this_process());
@@ -114,14 +167,15 @@ Result<int> run(const std::vector<std::string>& arguments) {
   std::optional<FileWatcher> halt_file;
   if (!request.halt_file.empty()) halt_file.emplace(board, clock, request.halt_file);
 
-  // Data that cannot be read is refused before anything is moved or written.
+  // What cannot be had is refused before anything is moved or written: data, device, other run.
   ASSIGN_OR_RETURN(RunData data, open_run_data(config));
+  ASSIGN_OR_RETURN(const std::string device, choose_device(config.train.device));
+  ASSIGN_OR_RETURN(const auto other, open_other_run(request.from, folder, door));
   if (request.fresh) {
     const auto aside = set_old_run_aside(folder, door, clock, log, me, config.lease, board);
     if (!aside.has_value()) {
       const auto notice = board.notice();
-      const bool was_told_to_leave = aside.error().code == Code::cancelled && notice;
-      if (was_told_to_leave && notice->kind == NoticeKind::preempt) return kExitPreempted;
+      if (aside.error().code == Code::cancelled && notice) return left_before_the_start(*notice);
       return aside.error();
     }
     if (*aside) log.info("train", "the old run is kept", {{"in", (*aside)->string()}});
@@ -132,23 +186,81 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!store.stat(kRunFileObject).has_value()) print_options(config);
 
   Screen screen(log, clock);
-  const Result<Outcome> outcome =
-      train({.config = config,
-             .run_name = folder.string(),
-             .command = fmt::format("tern train {}", fmt::join(arguments, " ")),
-             .me = me,
-             .cores = threads_if_left_open(),
-             .run = &store,
-             .clock = &clock,
-             .log = &log,
-             .board = &board,
-             .on_start = [&](const StepEvent& event) { screen.on_start(event); },
-             .on_step = [&](const StepEvent& event) { screen.on_step(event); }},
-            std::move(data));
-  screen.on_end();
-  if (!outcome.has_value()) return outcome.error();
-  say_how_it_ended(folder.string(), *outcome);
-  return outcome->exit_code;
+  TrainerSetup setup{.config = config,
+                     .run_name = folder.string(),
+                     .command = command,
+                     .me = me,
+                     .cores = threads_if_left_open(),
+                     .age = process_age(),
+                     .machine = read_machine(),
+                     .device = device,
+                     .kernels = kernels_path(own_path()),
+                     .gpu_index = visible_gpu(),
+                     .run = &store,
+                     .clock = &clock,
+                     .log = &log,
+                     .board = &board};
+  if (other) {
+    setup.from = other->source;
+    setup.from_checkpoints = &other->checkpoints;
+  }
+  setup.on_start = [&](const StepEvent& event) { screen.on_start(event); };
+  setup.on_step = [&](const StepEvent& event) { screen.on_step(event); };
+  return train(setup, std::move(data));
+}
+
+// What was typed, but for --on-event's command, which may hold somebody's token.
+std::string command_for_the_record(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kEventFlag = "--on-event";
+  std::string command = "tern train";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_hidden = i > 0 && arguments[i - 1] == kEventFlag;
+    const bool has_hidden = arguments[i].starts_with(std::string(kEventFlag) + "=");
+    command += ' ';
+    command += is_hidden ? "..." : has_hidden ? std::string(kEventFlag) + "=..." : arguments[i];
+  }
+  return command;
+}
+
+RunEvent event_of(const std::filesystem::path& folder, const Result<Outcome>& ended) {
+  if (ended.has_value()) {
+    return {.status = ended->status,
+            .run = folder.string(),
+            .step = ended->step,
+            .steps_lost = ended->steps_lost,
+            .reason = ended->reason,
+            .exit_code = ended->exit_code};
+  }
+  return {.status = RunStatus::failed,
+          .run = folder.string(),
+          .reason = ended.error().to_string(),
+          .exit_code = exit_code_of(ended.error().code)};
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  SystemClock clock;
+  if (!arguments.empty() && arguments[0] == "--probe-speed") {
+    ASSIGN_OR_RETURN(const std::string speed,
+                     probe_speed({.clock = &clock,
+                                  .threads = threads_if_left_open(),
+                                  .device = arguments.size() > 1 ? arguments[1] : kCpu}));
+    fmt::print("{}\n", speed);
+    return kExitDone;
+  }
+  ASSIGN_OR_RETURN(const TrainRequest request, parse_train_flags(arguments));
+  ASSIGN_OR_RETURN(const RunConfig config, read_config(request));
+  ASSIGN_OR_RETURN(const std::filesystem::path folder, run_folder(request, config));
+
+  Log log(clock, Level::info);
+  const std::string command = command_for_the_record(arguments);
+  const Result<Outcome> ended = train_here(request, config, folder, command, clock, log);
+  if (ended.has_value()) say_how_it_ended(folder.string(), *ended);
+  const Status told = run_event_command(request.on_event, event_of(folder, ended), clock, log);
+  if (!told.has_value()) {
+    log.warn("train", "the command of --on-event", {{"problem", told.error().to_string()}});
+  }
+  if (!ended.has_value()) return ended.error();
+  return ended->exit_code;
 }
 
 }  // namespace

@@ -69,6 +69,10 @@ struct TrainOptions {
   int64_t evaluate_every = 1;
   int64_t evaluate_batch = 500;
   int64_t threads = 0;
+  std::string device = "auto";
+  bool deterministic = true;
+  bool portable = false;
+  std::string on_other_bits = "go_on";
   double price = 0.0;
 };
 
@@ -108,6 +112,24 @@ inline void describe(OptionSet& set, TrainOptions& options) {
                    "fixed when the run begins, and a resume keeps it whatever the machine has.",
            .min = 0,
            .max = 1024});
+  set.add("device", &options.device,
+          {.help = "What computes: auto takes the NVIDIA GPU where there is one, else the CPU. A "
+                   "run may go on elsewhere; then its bits differ from an uninterrupted one's.",
+           .choices = {"auto", "cpu", "cuda"},
+           .on_resume = OnResume::may_change});
+  set.add("deterministic", &options.deterministic,
+          {.help = "On a GPU: only kernels that give the same bits every time, so that a resume "
+                   "is exact; false allows faster ones. A CPU is always exact.",
+           .on_resume = OnResume::may_change});
+  set.add(
+      "portable", &options.portable,
+      {.help = "On a CPU: compute with AVX2 alone, whatever more this CPU has, so that the "
+               "same run gives the same bits on other CPUs too. Slower where there is AVX-512."});
+  set.add("on_other_bits", &options.on_other_bits,
+          {.help = "When a run goes on on a machine whose arithmetic gives other bits (another "
+                   "instruction set, a GPU instead of a CPU): go_on, with a warning, or stop.",
+           .choices = {"go_on", "stop"},
+           .on_resume = OnResume::may_change});
   set.add("price", &options.price,
           {.help = "Price of this machine in dollars per hour, for the record; 0 if not known.",
            .min = 0,

@@ -38,6 +38,8 @@ struct TrainRequest {
   std::vector<std::string> assignments;  // --set key=value, in order
   int64_t steps = -1;                    // --steps; -1: not given
   std::string halt_file;                 // empty: none
+  std::string from;                      // --from: begin with another run's checkpoint; empty: none
+  std::string on_event;                  // --on-event: told when the process ends; empty: nobody
   bool fresh = false;
 };
 

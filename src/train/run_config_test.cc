@@ -266,13 +266,16 @@ TEST_F(RunConfigTest, ARunFolderIsNamedAfterTheRecipeUnlessGiven) {
 TEST(TrainFlags, AreReadInAnyOrder) {
   const auto request =
       parse_train_flags({"--set", "schedule.drop_epochs=[1, 2]", "my.toml", "--set=a=b=c", "--run",
-                         "demo", "--steps", "7", "--halt-file", "preempt.txt", "--fresh"});
+                         "demo", "--steps", "7", "--halt-file", "preempt.txt", "--fresh", "--from",
+                         "old@12", "--on-event", "echo $TERN_EVENT; date"});
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->file, "my.toml");
   EXPECT_EQ(request->run, "demo");
   EXPECT_THAT(request->assignments, ElementsAre("schedule.drop_epochs=[1, 2]", "a=b=c"));
   EXPECT_EQ(request->steps, 7);
   EXPECT_EQ(request->halt_file, "preempt.txt");
+  EXPECT_EQ(request->from, "old@12");
+  EXPECT_EQ(request->on_event, "echo $TERN_EVENT; date");
   EXPECT_TRUE(request->fresh);
 }
 
@@ -281,6 +284,8 @@ TEST(TrainFlags, HaveDefaultsThatSayNotGiven) {
   ASSERT_TRUE(request);
   EXPECT_EQ(request->steps, -1);
   EXPECT_EQ(request->run, "");
+  EXPECT_EQ(request->from, "");
+  EXPECT_EQ(request->on_event, "");
   EXPECT_THAT(request->assignments, IsEmpty());
   EXPECT_FALSE(request->fresh);
 }

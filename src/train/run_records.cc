@@ -11,6 +11,17 @@ constexpr char kLogObject[] = "log.txt";
 
 }  // namespace
 
+std::string spans_json(const SpanTimes& spans) {
+  std::string text = "{";
+  for (const Span span : kAllSpans) {
+    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(spans[span]).count();
+    if (us == 0) continue;
+    if (text.size() > 1) text += ',';
+    fmt::format_to(std::back_inserter(text), R"("{}":{})", span_name(span), us);
+  }
+  return text + "}";
+}
+
 Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& clock, Log& log,
                                                      Process process) {
   std::unique_ptr<RunRecords> records(new RunRecords(clock, log, process.lease));
@@ -39,9 +50,9 @@ void RunRecords::step(const StepLine& line) {
   // formatting, because this is on the step's path.
   warn_once(metrics_->append(
       fmt::format(R"({{"step":{},"epoch":{},"lr":{:.17g},"loss":{:.9g},"top1":{:.6g},)"
-                  R"("samples":{},"lease":{},"ms":{}}})",
+                  R"("samples":{},"us":{},"lease":{},"ms":{}}})",
                   line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
-                  lease_, clock_.unix_ms())));
+                  spans_json(line.spans), lease_, clock_.unix_ms())));
 }
 
 void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double train_top1,

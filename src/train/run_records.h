@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/result.h"
+#include "report/spans.h"
 #include "storage/ledger.h"
 #include "storage/object_store.h"
 #include "storage/record_log.h"
@@ -22,6 +23,7 @@ struct StepLine {
   double loss = 0;
   double top1 = 0;
   int64_t samples = 0;
+  SpanTimes spans;  // since the line before
 };
 
 struct Evaluation {
@@ -66,6 +68,9 @@ class RunRecords {
   std::unique_ptr<RecordLog> metrics_;
   bool warned_ = false;
 };
+
+// {"compute":6120,"queue":3}: microseconds, without those that took none.
+std::string spans_json(const SpanTimes& spans);
 
 // How far the run's last process had come, by its own records; 0 if there was none.
 Result<int64_t> last_recorded_step(ObjectStore& run);

@@ -45,6 +45,8 @@ void add_train_flags(CLI::App& app, TrainRequest& request) {
   app.add_option("--set", request.assignments)->allow_extra_args(false);
   app.add_option("--steps", request.steps)->check(check_step_count);
   app.add_option("--halt-file", request.halt_file);
+  app.add_option("--from", request.from);
+  app.add_option("--on-event", request.on_event);
   app.add_flag("--fresh", request.fresh);
 }
 

@@ -138,6 +138,7 @@ Result<std::string> format_state(const CheckpointText& text, const std::vector<B
       {"version", text.version},
       {"dataset_id", text.dataset_id},
       {"instruction_set", text.instruction_set},
+      {"fingerprint", text.fingerprint},
       {"threads", text.threads},
       {"steps_per_epoch", text.steps_per_epoch},
   };
@@ -170,6 +171,7 @@ Result<CheckpointText> parse_state(const std::string& text) {
   fields.read("version", out.version);
   fields.read("dataset_id", out.dataset_id);
   fields.read("instruction_set", out.instruction_set);
+  if (json.contains("fingerprint")) fields.read("fingerprint", out.fingerprint);
   fields.read("threads", out.threads);
   fields.read("steps_per_epoch", out.steps_per_epoch);
   RETURN_IF_ERROR(fields.status());

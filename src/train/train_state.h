@@ -41,6 +41,7 @@ struct CheckpointText {
   std::string version;      // tern's
   std::string dataset_id;
   std::string instruction_set;
+  std::string fingerprint;  // of the machine's arithmetic; empty: written before there was one
   int64_t threads = 0;
   int64_t steps_per_epoch = 0;
 };

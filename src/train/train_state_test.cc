@@ -18,6 +18,7 @@ CheckpointText sample_text() {
           .version = "0.1.0",
           .dataset_id = "abc",
           .instruction_set = "AVX2",
+          .fingerprint = "0123456789abcdef",
           .threads = 2,
           .steps_per_epoch = 6};
 }
@@ -46,6 +47,7 @@ TEST(TrainState, ComesBackToTheBit) {
   EXPECT_EQ(back->version, "0.1.0");
   EXPECT_EQ(back->dataset_id, "abc");
   EXPECT_EQ(back->instruction_set, "AVX2");
+  EXPECT_EQ(back->fingerprint, "0123456789abcdef");
   EXPECT_EQ(back->threads, 2);
   EXPECT_EQ(back->steps_per_epoch, 6);
 }
@@ -58,6 +60,8 @@ TEST(TrainState, EveryMissingOrMistypedFieldIsNamed) {
     without.erase(name);
     auto mistyped = whole;
     mistyped[name] = nlohmann::json::array();
+    // Checkpoints of before there were fingerprints have none.
+    if (name == "fingerprint") without = mistyped;
     for (const auto& damaged : {without, mistyped}) {
       const auto parsed = parse_state(damaged.dump());
       ASSERT_FALSE(parsed.has_value()) << name;

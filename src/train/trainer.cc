@@ -31,7 +31,7 @@ Result<Outcome> train(const TrainerSetup& setup, RunData data) {
 }
 
 Result<Outcome> Trainer::run() {
-  if (setup_.on_start) setup_.on_start(event(0));
+  if (setup_.on_start) setup_.on_start(event(state_.step, 0));
   for (;;) {
     // An epoch that is complete is closed before anything else: evaluation, summary, checkpoint.
     // A notice in the middle of that leaves it open, and the resumed run closes it.
@@ -52,35 +52,67 @@ Result<Outcome> Trainer::run() {
 
 Status Trainer::train_one_step() {
   const Nanoseconds start = setup_.clock->now();
+  spans_.enter(Span::queue);
   const Result<Batch> next = loader_->next(setup_.board->stop_token());
+  spans_.enter(Span::copy);
   // A notice came while data was awaited: the loop sees it next.
   if (!next.has_value() && next.error().code == Code::cancelled) return {};
   if (!next.has_value()) return next.error();
   const Batch& batch = *next;
+  spans_.reassign(Span::queue, Span::fetch, batch.waited.fetch);
+  spans_.reassign(Span::queue, Span::decode, batch.waited.decode);
+  spans_.reassign(Span::queue, Span::augment, batch.waited.augment);
+  RETURN_IF_ERROR(learner_->put(batch));
+
+  spans_.enter(Span::compute);
   const double rate = learning_rate_at(
       config_.schedule, config_.optimizer.learning_rate,
       {.steps_per_epoch = steps_per_epoch(), .epochs = config_.train.epochs}, state_.step);
-  ASSIGN_OR_RETURN(const StepResult result, learner_->step(batch, state_.step, rate));
+  open_steps_.push_back({.step = state_.step,
+                         .epoch = batch.epoch,
+                         .samples = batch.positions.size(),
+                         .learning_rate = rate});
+  ASSIGN_OR_RETURN(const StepResults results, learner_->step(state_.step, rate));
 
-  const int64_t samples = batch.positions.size();
+  spans_.enter(Span::other);
   ++state_.step;
-  state_.samples += samples;
-  state_.epoch.samples += samples;
-  state_.epoch.loss += result.loss * static_cast<double>(samples);
-  state_.epoch.correct += result.correct;
+  state_.samples += batch.positions.size();
   state_.train_seconds += to_seconds(setup_.clock->now() - start);
   state_is_saved_ = false;
-  records_->step({.step = state_.step,
-                  .epoch = batch.epoch,
-                  .learning_rate = rate,
-                  .loss = result.loss,
-                  .top1 = static_cast<double>(result.correct) / static_cast<double>(samples),
-                  .samples = samples});
-  if (setup_.on_step) setup_.on_step(event(result.loss));
+  return note_results(results);
+}
+
+// What the device has told of its steps: on a CPU of the last one, on a GPU of some before it.
+Status Trainer::note_results(const StepResults& results) {
+  for (const StepResult& result : results) {
+    const OpenStep step = open_steps_.front();
+    open_steps_.pop_front();
+    TERN_CHECK(step.step == result.step);
+    const auto samples = static_cast<double>(step.samples);
+    state_.epoch.samples += step.samples;
+    state_.epoch.loss += result.loss * samples;
+    state_.epoch.correct += result.correct;
+    records_->step({.step = step.step + 1,
+                    .epoch = step.epoch,
+                    .learning_rate = step.learning_rate,
+                    .loss = result.loss,
+                    .top1 = static_cast<double>(result.correct) / samples,
+                    .samples = step.samples,
+                    .spans = spans_.take()});
+    if (setup_.on_step) setup_.on_step(event(step.step + 1, result.loss));
+  }
   return {};
 }
 
+// Before anything looks at the state as a whole.
+Status Trainer::finish_steps() {
+  const SpanScope span(spans_, Span::compute);
+  ASSIGN_OR_RETURN(const StepResults results, learner_->finish_steps());
+  return note_results(results);
+}
+
 Status Trainer::close_epoch() {
+  RETURN_IF_ERROR(finish_steps());
   const int64_t epoch = state_.epochs_closed + 1;
   std::optional<Evaluation> test;
   const BestSoFar best_before = state_.best;
@@ -108,6 +140,7 @@ Status Trainer::close_epoch() {
 
 // The accuracy at this moment; nothing if a notice interrupted it.
 Result<std::optional<Evaluation>> Trainer::evaluate_now() {
+  const SpanScope span(spans_, Span::evaluation);
   const Nanoseconds start = setup_.clock->now();
   ASSIGN_OR_RETURN(const std::optional<Evaluation> test,
                    evaluate(*learner_, *data_.test, config_, *setup_.board,
@@ -138,6 +171,8 @@ Status Trainer::show_sign_of_life() {
 }
 
 Status Trainer::save(const char* why) {
+  RETURN_IF_ERROR(finish_steps());
+  const SpanScope span(spans_, Span::checkpoint);
   const Nanoseconds start = setup_.clock->now();
   std::vector<Bytes> blobs(1);
   ASSIGN_OR_RETURN(blobs[0], learner_->save());
@@ -175,14 +210,14 @@ int64_t Trainer::last_step() const {
   return steps > 0 ? std::min(steps, whole_length()) : whole_length();
 }
 
-StepEvent Trainer::event(double loss) const {
+StepEvent Trainer::event(int64_t step, double loss) const {
   const int64_t epochs = last_step() / steps_per_epoch();
-  return {.step = state_.step,
+  return {.step = step,
           .total_steps = last_step(),
           .samples = state_.samples,
           .total_samples = epochs * data_.train->size() +
                            (last_step() % steps_per_epoch()) * config_.train.batch,
-          .epoch = state_.step / steps_per_epoch(),
+          .epoch = step / steps_per_epoch(),
           .loss = loss};
 }
 
@@ -216,6 +251,7 @@ Result<std::string> Trainer::state_text(const std::vector<Bytes>& blobs) {
                        .version = TERN_VERSION,
                        .dataset_id = data_.train->id(),
                        .instruction_set = instruction_set(),
+                       .fingerprint = fingerprint_,
                        .threads = config_.train.threads,
                        .steps_per_epoch = steps_per_epoch()},
                       blobs);

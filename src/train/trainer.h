@@ -7,15 +7,20 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/machine.h"
 #include "core/result.h"
 #include "preempt/notice.h"
 #include "report/run_report.h"
 #include "storage/object_store.h"
 #include "storage/sequence.h"
+#include "train/branch.h"
+#include "train/device.h"
 #include "train/run_config.h"
 #include "train/run_data.h"
 
 namespace tern {
+
+inline constexpr char kCheckpointPrefix[] = "checkpoints/";
 
 // What has happened after a step; for progress on a screen, and for tests that interrupt.
 struct StepEvent {
@@ -32,9 +37,16 @@ struct TrainerSetup {
   std::string run_name;  // for messages: "runs/demo"
   std::string command;   // what was typed
   Holder me;
-  int64_t cores = 1;  // of this machine; the thread count if the run file leaves it open
+  int64_t cores = 1;          // of this machine; the thread count if the run file leaves it open
+  Nanoseconds age{0};         // what this process has lived before train() is called
+  Machine machine;            // for the record
+  std::string device = kCpu;  // by choose_device()
+  std::filesystem::path kernels;     // libtern_cuda.so; only a GPU needs it
+  int gpu_index = 0;                 // of the driver's list, for the record
+  std::optional<BranchSource> from;  // --from, for a run that has no checkpoint of its own
   // These outlive the training.
   ObjectStore* run = nullptr;
+  ObjectStore* from_checkpoints = nullptr;  // checkpoints/ of the run that `from` names
   Clock* clock = nullptr;
   Log* log = nullptr;
   NoticeBoard* board = nullptr;

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "train/machine.h"
+#include "report/machine_json.h"
 #include "train/trainer_process.h"
 
 namespace tern {
@@ -22,7 +22,11 @@ Status Trainer::take_the_run() {
 Status Trainer::restore_or_start() {
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> point, find_resume_point(checkpoints_, warnings));
-  if (point) {
+  const bool is_branch = !point && setup_.from.has_value();
+  if (is_branch) {
+    ASSIGN_OR_RETURN(point, find_branch());
+  } else if (point) {
+    if (setup_.from) RETURN_IF_ERROR(check_began_there());
     // The checkpoint's own copy of the options decides; run.toml may have been lost or edited.
     ASSIGN_OR_RETURN(const auto changes, agree_with_recorded(config_, point->text.config_toml));
     for (const OptionChange& change : changes) {
@@ -31,23 +35,30 @@ Status Trainer::restore_or_start() {
     }
   }
   if (config_.train.threads == 0) config_.train.threads = setup_.cores;
-  ASSIGN_OR_RETURN(learner_, Learner::create({.model = config_.model,
-                                              .optimizer = config_.optimizer,
-                                              .label_smoothing = config_.train.label_smoothing,
-                                              .seed = static_cast<uint64_t>(config_.train.seed),
-                                              .shape = data_.train->shape(),
-                                              .classes = data_.train->classes(),
-                                              .threads = config_.train.threads}));
+  ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner_setup()));
+  if (point) RETURN_IF_ERROR(check_arithmetic(point->text));
+  ASSIGN_OR_RETURN(learner_, Learner::create(learner_setup()));
+  watch_gpu();
   const auto price = static_cast<int64_t>(config_.train.price * 1e6 + 0.5);
   ASSIGN_OR_RETURN(records_, RunRecords::open(*setup_.run, *setup_.clock, *setup_.log,
                                               {.price_microusd_per_hour = price > 0 ? price : -1,
                                                .lease = sequence_->lease_number()}));
   ASSIGN_OR_RETURN(const int64_t recorded, last_recorded_step(*setup_.run));
 
-  if (point) RETURN_IF_ERROR(resume(*point));
+  if (point) RETURN_IF_ERROR(restore(*point));
   nlohmann::json fields = process_fields();
-  if (point) fields["checkpoint"] = point->checkpoint.record.number;
-  const bool is_first = !point && recorded == 0 && warnings.empty();
+  if (is_branch) {
+    // What the other run has spent and reached is the other's.
+    if (state_.best.step != state_.step) state_.best = {};
+    state_.train_seconds = 0;
+    state_is_saved_ = false;
+    fields["from"] = {{"run", setup_.from->run.string()},
+                      {"step", state_.step},
+                      {"checkpoint", point->checkpoint.record.number}};
+  } else if (point) {
+    fields["checkpoint"] = point->checkpoint.record.number;
+  }
+  const bool is_first = (!point || is_branch) && recorded == 0 && warnings.empty();
   if (!is_first) fields["steps_lost"] = std::max<int64_t>(0, recorded - state_.step);
   RETURN_IF_ERROR(write_run_file());
   records_->ledger(is_first ? "start" : "resume", fields);
@@ -64,6 +75,8 @@ Status Trainer::restore_or_start() {
   saved_step_ = state_.step;
   first_samples_ = state_.samples;
   saved_at_ = setup_.clock->now();
+  // From here on the branch needs nothing of the run it came from.
+  if (is_branch) RETURN_IF_ERROR(save("branch"));
   // A run that is done already, or was made shorter than it has come, asks for no more batches.
   if (state_.step < whole_length()) loader_ = make_loader();
   return {};
@@ -77,10 +90,93 @@ std::unique_ptr<Loader> Trainer::make_loader() const {
                     .augment = config_.augment,
                     .options = config_.loader,
                     .start = {state_.step / steps_per_epoch(), state_.step % steps_per_epoch()},
-                    .epochs = config_.train.epochs});
+                    .epochs = config_.train.epochs,
+                    .clock = setup_.clock,
+                    .leave_augmentation = setup_.device != kCpu});
 }
 
-Status Trainer::resume(const ResumePoint& point) {
+Learner::Setup Trainer::learner_setup() const {
+  return {.model = config_.model,
+          .optimizer = config_.optimizer,
+          .label_smoothing = config_.train.label_smoothing,
+          .seed = static_cast<uint64_t>(config_.train.seed),
+          .shape = data_.train->shape(),
+          .classes = data_.train->classes(),
+          .threads = config_.train.threads,
+          .device = setup_.device,
+          .deterministic = config_.train.deterministic,
+          .kernels = setup_.kernels};
+}
+
+Result<std::optional<ResumePoint>> Trainer::find_branch() {
+  ASSIGN_OR_RETURN(ResumePoint point, find_branch_point(*setup_.from_checkpoints, *setup_.from));
+  ASSIGN_OR_RETURN(const auto changes, check_branch(config_, data_.train->id(), point.text));
+  for (const OptionChange& change : changes) {
+    setup_.log->info("train", "option differs from the run it branches from",
+                     {{"key", change.key}, {"there", change.before}, {"here", change.after}});
+  }
+  return std::optional<ResumePoint>(std::move(point));
+}
+
+// A run that is there already goes on only if it is the branch that was asked for.
+Status Trainer::check_began_there() {
+  int64_t skipped = 0;
+  ASSIGN_OR_RETURN(const auto records, read_json_records(*setup_.run, kLedgerObject, skipped));
+  const bool any_step = setup_.from->which != BranchSource::Which::step;
+  std::string began = "at step 0";
+  for (const nlohmann::json& record : records) {
+    const auto from = record.find("from");
+    if (from == record.end() || !from->is_object()) continue;
+    const auto run = from->find("run");
+    const auto step = from->find("step");
+    if (run == from->end() || !run->is_string() || step == from->end()) continue;
+    if (*run == setup_.from->run.string() && (any_step || *step == setup_.from->step)) return {};
+    began = fmt::format("from {}@{}", run->get<std::string>(), step->dump());
+  }
+  return fail(
+      Code::failed_precondition,
+      fmt::format("{} holds a run that began {}, not from {}; give the branch another --run, "
+                  "or leave out --from to go on with this one",
+                  setup_.run_name, began, setup_.from->to_string()));
+}
+
+// Says plainly when this machine does not compute what the checkpoint's would have.
+Status Trainer::check_arithmetic(const CheckpointText& recorded) {
+  const std::string here = instruction_set();
+  // A checkpoint of before there were fingerprints says only this.
+  const bool is_same = recorded.fingerprint.empty() ? recorded.instruction_set == here
+                                                    : recorded.fingerprint == fingerprint_;
+  if (is_same) return {};
+  const std::string difference = fmt::format(
+      "this machine gives other bits than the one that wrote the checkpoint (fingerprint {} and {} "
+      "here; {} and {} on {} here)",
+      recorded.fingerprint.empty() ? "unknown" : recorded.fingerprint, fingerprint_,
+      recorded.instruction_set, here, setup_.device);
+  if (config_.train.on_other_bits == "stop") {
+    return fail(Code::failed_precondition,
+                difference +
+                    "; go on on a machine like the first, or with --set train.on_other_bits=go_on. "
+                    "A run begun with train.portable=true gives the same bits on more CPUs");
+  }
+  setup_.log->warn("train", difference +
+                                ": the run goes on at its exact step, but its numbers "
+                                "will differ in the last digits from an uninterrupted run's");
+  return {};
+}
+
+void Trainer::watch_gpu() {
+  if (setup_.device == kCpu) return;
+  auto driver = GpuDriver::open();
+  if (!driver) return;
+  const auto gpus = (*driver)->gpus();
+  const auto index = static_cast<size_t>(setup_.gpu_index);
+  if (!gpus || index >= gpus->size()) return;
+  gpu_ = (*gpus)[index];
+  gpu_driver_ = std::move(*driver);
+  energy_before_joules_ = gpu_driver_->energy_joules(setup_.gpu_index).value_or(0.0);
+}
+
+Status Trainer::restore(const ResumePoint& point) {
   const int64_t number = point.checkpoint.record.number;
   if (point.text.dataset_id != data_.train->id()) {
     return fail(Code::failed_precondition,
@@ -95,13 +191,6 @@ Status Trainer::resume(const ResumePoint& point) {
   RETURN_IF_ERROR(learner_->load(tensors).at(fmt::format("restore checkpoint {}", number)));
   state_ = point.text.state;
   state_is_saved_ = true;
-  const std::string here = instruction_set();
-  if (here != point.text.instruction_set) {
-    setup_.log->warn("train",
-                     "this CPU computes with other instructions than the run began with: the run "
-                     "goes on, but its bits will differ from an uninterrupted one's",
-                     {{"began", point.text.instruction_set}, {"here", here}});
-  }
   return {};
 }
 
@@ -110,22 +199,37 @@ Status Trainer::write_run_file() {
 }
 
 nlohmann::json Trainer::process_fields() const {
-  return {{"step", state_.step},
-          {"version", TERN_VERSION},
-          {"recipe", config_.recipe},
-          {"command", setup_.command},
-          {"threads", config_.train.threads},
-          {"instruction_set", instruction_set()},
-          {"cpu", cpu_model()},
-          {"host", setup_.me.host},
-          {"pid", setup_.me.pid},
-          {"token", setup_.me.token},
-          {"dataset_id", data_.train->id()},
-          {"samples_per_epoch", data_.train->size()},
-          {"batch", config_.train.batch},
-          {"epochs", config_.train.epochs},
-          {"parameters", learner_->parameters()},
-          {"total_steps", last_step()}};
+  nlohmann::json fields = {{"step", state_.step},
+                           {"version", TERN_VERSION},
+                           {"recipe", config_.recipe},
+                           {"command", setup_.command},
+                           {"threads", config_.train.threads},
+                           {"instruction_set", instruction_set()},
+                           {"cpu", setup_.machine.cpu},
+                           {"machine", machine_json(setup_.machine)},
+                           {"libtorch", TERN_LIBTORCH_VERSION},
+                           {"device", setup_.device},
+                           {"fingerprint", fingerprint_},
+                           {"portable", config_.train.portable},
+                           {"host", setup_.me.host},
+                           {"pid", setup_.me.pid},
+                           {"token", setup_.me.token},
+                           {"dataset_id", data_.train->id()},
+                           {"samples_per_epoch", data_.train->size()},
+                           {"batch", config_.train.batch},
+                           {"loader_threads", config_.loader.threads},
+                           {"epochs", config_.train.epochs},
+                           {"parameters", learner_->parameters()},
+                           {"total_steps", last_step()}};
+  if (gpu_) {
+    fields["gpu"] = {
+        {"name", gpu_->name},
+        {"memory_bytes", gpu_->memory_bytes},
+        {"driver", gpu_driver_->driver_version()},
+        {"cuda", gpu_driver_->cuda_version()},
+        {"capability", fmt::format("{}.{}", gpu_->capability_major, gpu_->capability_minor)}};
+  }
+  return fields;
 }
 
 }  // namespace tern

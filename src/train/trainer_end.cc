@@ -1,5 +1,6 @@
 // How a process ends: it leaves on a notice, finishes or fails, and closes what it held.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,10 @@ namespace {
 
 constexpr char kWeightsObject[] = "model.safetensors";
 constexpr char kReportObject[] = "report.json";
+
+double to_seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
 
 }  // namespace
 
@@ -36,6 +41,7 @@ Result<Outcome> Trainer::leave(const Notice& notice) {
 Result<Outcome> Trainer::finish(std::string reason) {
   const bool is_evaluated = state_.step == state_.epochs_closed * steps_per_epoch() &&
                             evaluation_is_due_after(state_.epochs_closed);
+  RETURN_IF_ERROR(finish_steps());
   if (!is_evaluated && config_.train.evaluate_every > 0) {
     // For the report only: it must not become part of the state, which goes on with a larger
     // --steps as if this stop had not been.
@@ -66,17 +72,45 @@ Status Trainer::close(Outcome& outcome) {
       outcome.reason = written.error().at("the weights could not be written").to_string();
     }
   }
-  records_->ledger("end", {{"status", status_name(outcome.status)},
-                           {"step", state_.step},
-                           {"reason", outcome.reason},
-                           {"exit_code", outcome.exit_code},
-                           {"wall_seconds", to_seconds(setup_.clock->now() - began_)},
-                           {"samples", state_.samples - first_samples_},
-                           {"steps_lost", outcome.steps_lost}});
+  nlohmann::json fields = use_fields();
+  fields.update({{"status", status_name(outcome.status)},
+                 {"step", state_.step},
+                 {"reason", outcome.reason},
+                 {"exit_code", outcome.exit_code},
+                 {"samples", state_.samples - first_samples_},
+                 {"steps_lost", outcome.steps_lost}});
+  records_->ledger("end", fields);
   warn_if_failed("cannot write report.json", write_report());
   warn_if_failed("cannot give back the lease; the next process may have to wait for it",
                  sequence_->release());
   return {};
+}
+
+// What this process has used: time, by the span, processor, memory, GPU.
+nlohmann::json Trainer::use_fields() {
+  SpanTimes spans = spans_.totals();
+  const DeviceUse device = learner_->device_use();
+  if (setup_.device != kCpu) spans = as_seen_by_device(spans, device.compute);
+  nlohmann::json seconds;
+  for (const Span span : kAllSpans) {
+    seconds[std::string(span_name(span))] = tern::to_seconds(spans[span]);
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  nlohmann::json fields = {{"wall_seconds", tern::to_seconds(spans.total())},
+                           {"seconds", seconds},
+                           {"cpu_user_seconds", to_seconds(usage.ru_utime)},
+                           {"cpu_system_seconds", to_seconds(usage.ru_stime)},
+                           {"peak_memory_bytes", int64_t{usage.ru_maxrss} * 1024}};
+  if (gpu_) {
+    const double energy =
+        gpu_driver_->energy_joules(setup_.gpu_index).value_or(energy_before_joules_);
+    fields["gpu"] = {{"name", gpu_->name},
+                     {"compute_seconds", tern::to_seconds(device.compute)},
+                     {"energy_joules", energy - energy_before_joules_},
+                     {"peak_memory_bytes", device.peak_memory_bytes}};
+  }
+  return fields;
 }
 
 Status Trainer::write_weights() {
@@ -91,6 +125,7 @@ Status Trainer::write_report() {
 
 Outcome Trainer::train_and_close() {
   const Result<Outcome> ended = run();
+  spans_.enter(Span::other);
   loader_.reset();
   Outcome outcome;
   if (ended.has_value()) outcome = *ended;

@@ -2,13 +2,16 @@
 // trainer.cc (the loop) and trainer_end.cc (leave, finish, close). Not for others: trainer.h is.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cuda/gpu.h"
 #include "loader/loader.h"
+#include "report/spans.h"
 #include "storage/prefix_store.h"
 #include "train/learner.h"
 #include "train/resume.h"
@@ -18,10 +21,23 @@
 
 namespace tern {
 
-inline constexpr char kCheckpointPrefix[] = "checkpoints/";
-
 // How a process that was told to leave ends.
 Outcome outcome_of(const Notice& notice);
+
+// Charges what happens in its scope to one span.
+class SpanScope {
+ public:
+  SpanScope(SpanMeter& meter, Span span) : meter_(meter), before_(meter.running()) {
+    meter.enter(span);
+  }
+  ~SpanScope() { meter_.enter(before_); }
+  SpanScope(const SpanScope&) = delete;
+  SpanScope& operator=(const SpanScope&) = delete;
+
+ private:
+  SpanMeter& meter_;
+  const Span before_;
+};
 
 // Owned by train(); one thread.
 class Trainer {
@@ -31,7 +47,7 @@ class Trainer {
         config_(std::move(config)),
         data_(std::move(data)),
         checkpoints_(*setup.run, kCheckpointPrefix),
-        began_(setup.clock->now()) {}
+        spans_(*setup.clock, setup.age) {}
 
   Status take_the_run();
   Status restore_or_start();
@@ -45,13 +61,15 @@ class Trainer {
   int64_t steps_per_epoch() const { return data_.plan->batches_per_epoch(); }
   int64_t whole_length() const { return steps_per_epoch() * config_.train.epochs; }
   int64_t last_step() const;
-  StepEvent event(double loss) const;
+  StepEvent event(int64_t step, double loss) const;
   bool epoch_is_complete_but_open() const;
   bool evaluation_is_due_after(int64_t epoch) const;
   std::optional<std::string> finished() const;
 
   Result<Outcome> run();
   Status train_one_step();
+  Status note_results(const StepResults& results);
+  Status finish_steps();
   Status close_epoch();
   Result<std::optional<Evaluation>> evaluate_now();
   Status keep_the_run();
@@ -63,23 +81,42 @@ class Trainer {
   Status write_weights();
   Status write_report();
 
-  Status resume(const ResumePoint& point);
+  Status restore(const ResumePoint& point);
+  Result<std::optional<ResumePoint>> find_branch();
+  Status check_began_there();
+  Status check_arithmetic(const CheckpointText& recorded);
+  Learner::Setup learner_setup() const;
+  void watch_gpu();
   std::unique_ptr<Loader> make_loader() const;
   Status write_run_file();
   nlohmann::json process_fields() const;
+  nlohmann::json use_fields();
   Result<std::string> state_text(const std::vector<Bytes>& blobs);
 
   const TrainerSetup& setup_;
   RunConfig config_;
   const RunData data_;
   PrefixStore checkpoints_;
-  const Nanoseconds began_;
+  SpanMeter spans_;
 
   std::unique_ptr<Sequence> sequence_;
   std::unique_ptr<RunRecords> records_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Loader> loader_;
   TrainState state_;
+
+  // A step whose result the device has not yet told.
+  struct OpenStep {
+    int64_t step = 0;  // 0 for the first
+    int64_t epoch = 0;
+    int64_t samples = 0;
+    double learning_rate = 0;
+  };
+  std::deque<OpenStep> open_steps_;
+  std::string fingerprint_;
+  std::unique_ptr<GpuDriver> gpu_driver_;  // on a GPU, if NVML works
+  std::optional<Gpu> gpu_;
+  double energy_before_joules_ = 0;
   int64_t first_samples_ = 0;    // trained on before this process
   int64_t saved_step_ = 0;       // of the newest checkpoint
   bool state_is_saved_ = false;  // the newest checkpoint holds just this state
