@@ -1,4 +1,4 @@
-// The commands of `tern`, one file each. main() is the list of them; start there.
+// The commands of `tern`, one file each. command_table.cc is the list of them; start there.
 #pragma once
 
 #include <filesystem>
@@ -32,6 +32,11 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
 Result<int> recipes_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> init_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> report_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> ls_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> rm_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> checkpoints_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> doctor_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> completion_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> docs_command(const Surroundings& surroundings, const Arguments& arguments);
 
 // What `tern train --options` prints: key, value and explanation of every option.

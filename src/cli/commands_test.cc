@@ -8,7 +8,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "cli/command.h"
+#include "cli/command_table.h"
+#include "cli/test_run.h"
 #include "train/train_flags.h"
 
 namespace tern {
@@ -47,6 +48,20 @@ TEST(Help, OfTrainListsEveryFlag) {
   add_train_flags(app, request);
   for (const CLI::Option* option : app.get_options()) {
     EXPECT_THAT(kTrainHelp, HasSubstr("  " + option->get_name() + " "));
+  }
+}
+
+TEST(Help, OfEveryCommandTeachesItsFlagsWithinEightyColumns) {
+  for (const Command& command : command_table()) {
+    if (command.hidden) continue;
+    const std::string help = output_of([&] { return command.run({}, {"--help"}); });
+    EXPECT_THAT(help, testing::StartsWith("tern " + std::string(command.name) + ": "));
+    EXPECT_LE(widest_line(help), 80U) << command.name;
+    for (const Flag& flag : command.flags) {
+      if (!flag.hidden) {
+        EXPECT_THAT(help, HasSubstr(std::string(flag.name))) << command.name;
+      }
+    }
   }
 }
 

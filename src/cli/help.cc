@@ -13,10 +13,15 @@ Begin with
   tern report demo                      how it went, and what was lost
 
 Commands
-  train FILE     train on this machine, or continue where the run was left
-  report DIR     how a run ended and why; --json for programs
-  recipes        the recipes: complete, named run files
-  init RECIPE    print a run file to edit: tern init fashion-mnist > my.toml
+  train FILE       train on this machine, or continue where the run was left
+  report DIR       how a run ended and why; --json for programs
+  ls               the runs in runs/: status, step, accuracy, size
+  checkpoints DIR  what a run has saved, and what it can be branched from
+  rm DIR           remove a run
+  recipes          the recipes: complete, named run files
+  init RECIPE      print a run file to edit: tern init fashion-mnist > my.toml
+  doctor           what this machine can do, and what is wrong with it
+  completion bash  completion for your shell, also for zsh
 
 FILE is a run file or a recipe's name, DIR a run folder or a run's name.
 Read on: tern COMMAND --help, tern train --options, docs/ in the source tree.
@@ -26,7 +31,8 @@ const char kTrainHelp[] =
     R"(tern train: train on this machine, or continue where the run was left.
 
   tern train FILE [--run DIR] [--set key=value]... [--steps N]
-                  [--halt-file PATH] [--fresh]
+                  [--halt-file PATH] [--on-event CMD] [--from DIR[@STEP]]
+                  [--fresh]
 
   FILE              a run file, or the name of a recipe (see `tern recipes`)
   --run DIR         the run's folder; a NAME without '/' stands for runs/NAME.
@@ -35,6 +41,15 @@ const char kTrainHelp[] =
   --steps N         stop after step N and change nothing else; 0 is no limit
   --halt-file PATH  save and leave as preempted once this file exists; if it
                     exists at the start, nothing is trained
+  --on-event CMD    when this process is done, failed, preempted or stopped, run
+                    `sh -c CMD` for at most 20 s, with TERN_EVENT (one of these
+                    words), TERN_RUN, TERN_STEP, TERN_STEPS_LOST, TERN_REASON
+                    and TERN_EXIT_CODE in its environment
+  --from DIR@STEP   begin the new run with a checkpoint of another: of that
+                    step, DIR@best for the best, DIR for the newest. It needs
+                    the same data, model shape, train.batch and train.seed;
+                    everything else may differ. DIR is only read, and only
+                    once: the same command again continues the new run
   --fresh           begin anew; the old run is kept beside it under a number.
                     A folder that holds something else than a run is left alone
   --options         explain every option, with the values of FILE if given

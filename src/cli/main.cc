@@ -7,25 +7,14 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
-#include <string_view>
 
-#include "cli/command.h"
+#include "cli/command_table.h"
 #include "core/options.h"
 #include "core/stdio.h"
 #include "train/exit_codes.h"
 
 namespace tern {
 namespace {
-
-struct Command {
-  std::string_view name;
-  Result<int> (*run)(const Surroundings&, const Arguments&);
-  bool hidden = false;
-};
-constexpr Command kCommands[] = {
-    {"train", train_command}, {"report", report_command},   {"recipes", recipes_command},
-    {"init", init_command},   {"docs", docs_command, true},  // writes docs/configuration.md
-};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -54,7 +43,7 @@ Result<Surroundings> look_around() {
 
 Error unknown_command(const std::string& name) {
   std::vector<std::string> names = {"--help", "--version"};
-  for (const Command& command : kCommands) {
+  for (const Command& command : command_table()) {
     if (!command.hidden) names.emplace_back(command.name);
   }
   const std::optional<std::string> near = nearest_name(name, names);
@@ -78,7 +67,7 @@ Result<int> run_command(Arguments arguments) {
     fmt::print("tern {}\n", TERN_VERSION);
     return kExitDone;
   }
-  for (const Command& command : kCommands) {
+  for (const Command& command : command_table()) {
     if (command.name != name) continue;
     ASSIGN_OR_RETURN(const Surroundings around, look_around());
     return command.run(around, {arguments.begin() + 1, arguments.end()});

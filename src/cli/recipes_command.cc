@@ -55,15 +55,21 @@ std::string format_recipes(const std::vector<Recipe>& recipes) {
 
 Result<int> recipes_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
+  bool names = false;
   CLI::App app;
   app.set_help_flag();
   app.add_flag("-h,--help", help);
+  app.add_flag("--names", names);  // for completion
   RETURN_IF_ERROR(parse_flags(app, arguments, "tern recipes --help"));
   if (help) {
     fmt::print("{}", kHelp);
     return kExitDone;
   }
   const std::vector<Recipe> recipes = surroundings.list_recipes();
+  if (names) {
+    for (const Recipe& recipe : recipes) fmt::print("{}\n", recipe.name);
+    return kExitDone;
+  }
   if (recipes.empty()) {
     std::string looked;
     for (const auto& folder : recipe_folders(surroundings.executable, surroundings.recipes)) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "report/price.h"
 #include "report/run_report.h"
 #include "storage/disk_store.h"
 #include "storage/file_door.h"
@@ -14,10 +15,13 @@ namespace tern {
 namespace {
 
 constexpr std::string_view kHelp =
-    R"(tern report: how a run ended and why, its accuracy, speed and interruptions.
+    R"(tern report: how a run ended and why, its accuracy and speed, where the time
+went, what bounds it, and what it cost.
 
-  tern report DIR           for people
-  tern report DIR --json    for programs; the fields are in docs/format_report.md
+  tern report DIR                    for people
+  tern report DIR --json             for programs: docs/format_report.md
+  tern report DIR --price 0.526/h    what it costs at so many dollars an hour,
+                                     instead of at the prices in its records
 
 DIR is a run folder, or the name of one in runs/: `tern report demo` is
 `tern report runs/demo`. A run that is still training can be looked at as well.
@@ -28,29 +32,37 @@ DIR is a run folder, or the name of one in runs/: `tern report demo` is
 Result<int> report_command(const Surroundings&, const Arguments& arguments) {
   bool help = false;
   bool json = false;
+  std::string price;
   std::string name;
   CLI::App app;
   app.set_help_flag();
   app.add_flag("-h,--help", help);
   app.add_flag("--json", json);
+  app.add_option("--price", price);
   app.add_option("DIR", name);
   RETURN_IF_ERROR(parse_flags(app, arguments, "tern report --help"));
   if (help) {
     fmt::print("{}", kHelp);
     return kExitDone;
   }
-  if (name.empty()) return fail(Code::invalid, "which run? `ls runs` shows those that are here");
+  if (name.empty()) return fail(Code::invalid, "which run? `tern ls` shows those that are here");
+
+  ReportOptions options;
+  // Given but empty (a variable that is not set) is a mistake too.
+  if (app.count("--price") > 0) {
+    ASSIGN_OR_RETURN(options.price_microusd_per_hour, parse_price(price));
+  }
 
   ASSIGN_OR_RETURN(const std::filesystem::path folder, parse_run_folder(name));
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    return fail(Code::not_found, fmt::format("no run folder {}; `ls runs` shows the runs that are "
+    return fail(Code::not_found, fmt::format("no run folder {}; `tern ls` shows the runs that are "
                                              "here, `tern train FILE --run {}` begins one",
                                              folder.string(), name));
   }
   RealFileDoor door;
   ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
-  ASSIGN_OR_RETURN(const RunReport report, read_report(*store, folder.string()));
+  ASSIGN_OR_RETURN(const RunReport report, read_report(*store, folder.string(), options));
   if (json) {
     // A byte that is no UTF-8 (in a path, say) must not cost the whole report.
     const auto replace = nlohmann::json::error_handler_t::replace;

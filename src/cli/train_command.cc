@@ -10,10 +10,12 @@
 
 #include "cli/command.h"
 #include "cli/find_libtorch.h"
+#include "cli/find_trainer.h"
 #include "cli/python_torch.h"
 #include "cli/trainer_environment.h"
 #include "core/stdio.h"
 #include "preempt/signal_watcher.h"
+#include "train/branch_source.h"
 #include "train/exit_codes.h"
 #include "train/train_flags.h"
 
@@ -40,19 +42,6 @@ Result<int> print_options(const TrainRequest& request, const Surroundings& aroun
   fmt::print("Every option and its value, for a run file or for --set key=value:\n\n{}",
              format_option_help(describe_run(config)));
   return kExitDone;
-}
-
-Result<std::filesystem::path> find_trainer(const std::filesystem::path& executable) {
-  const std::filesystem::path folder = executable.parent_path();
-  for (const char* place : {"libexec/tern-train", "../libexec/tern-train"}) {
-    const std::filesystem::path trainer = (folder / place).lexically_normal();
-    if (access(trainer.c_str(), X_OK) == 0) return trainer;
-  }
-  return fail(Code::not_found,
-              fmt::format("{}/libexec/tern-train, the part of tern that trains, is "
-                          "missing; build it with `make build`, or unpack the "
-                          "whole bundle again",
-                          folder.string()));
 }
 
 // Returns only if it fails.
@@ -112,10 +101,17 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
                      .ask_python = [&clock] { return find_python_torch(clock, kPythonLimit); }}));
 
   const int64_t cores = usable_cores();
-  const int64_t recorded = request.fresh ? 0 : recorded_threads(run);
+  int64_t recorded = request.fresh ? 0 : recorded_threads(run);
+  if (recorded == 0 && !request.from.empty() && config.train.threads == 0) {
+    // A branch computes as the run it comes from.
+    ASSIGN_OR_RETURN(const BranchSource from, parse_from(request.from));
+    recorded = recorded_threads(from.run);
+  }
   const int64_t threads = decide_threads(recorded, config.train.threads, cores);
-  return become(trainer, arguments,
-                trainer_environment(libtorch, surroundings.library_path, threads, cores));
+  return become(
+      trainer, arguments,
+      trainer_environment(libtorch, surroundings.library_path, threads, cores,
+                          config.train.portable ? Arithmetic::portable : Arithmetic::native));
 }
 
 }  // namespace tern

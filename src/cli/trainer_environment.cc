@@ -1,24 +1,11 @@
 #include "cli/trainer_environment.h"
 
-#include <sched.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 
 #include "train/run_config.h"
 
 namespace tern {
-
-int64_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  // Fails on machines with more than 1024 cores, whose mask does not fit.
-  const bool fits = sched_getaffinity(0, sizeof set, &set) == 0;
-  const int64_t cores = fits ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-  return std::max<int64_t>(1, cores);
-}
 
 int64_t recorded_threads(const std::filesystem::path& run_folder) {
   std::ifstream file(run_folder / kRunFileObject, std::ios::binary);
@@ -37,7 +24,7 @@ int64_t decide_threads(int64_t recorded, int64_t configured, int64_t cores) {
 
 std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& libtorch,
                                                    const std::string& library_path, int64_t threads,
-                                                   int64_t cores) {
+                                                   int64_t cores, Arithmetic arithmetic) {
   const std::string count = std::to_string(threads);
   std::string path = (libtorch / "lib").string();
   // An empty part would mean the current folder.
@@ -48,7 +35,17 @@ std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& 
       {"OMP_NUM_THREADS", count},
       {"MKL_NUM_THREADS", count},
       {kThreadsVariable, count},
+      // cuBLAS gives the same bits every time only with a workspace of its own; a GPU's number
+      // should be the one that the driver's tools show.
+      {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
+      {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
   };
+  // Each of the three libraries chooses its kernels by itself.
+  if (arithmetic == Arithmetic::portable) {
+    changes.push_back({"ATEN_CPU_CAPABILITY", "avx2"});
+    changes.push_back({"ONEDNN_MAX_CPU_ISA", "AVX2"});
+    changes.push_back({"MKL_CBWR", "COMPATIBLE"});
+  }
   // Threads that wait by spinning are fast while each has a core, and stand in each other's way
   // when they outnumber the cores: an epoch then takes many times as long.
   const bool crowded = threads > cores;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/machine.h"  // usable_cores()
+
 namespace tern {
 
 struct EnvironmentChange {
@@ -20,9 +22,6 @@ struct EnvironmentChange {
 // Tells tern-train how many threads were decided on.
 inline constexpr char kThreadsVariable[] = "TERN_THREADS";
 
-// Cores that this process may use; at least 1.
-int64_t usable_cores();
-
 // The thread count recorded with the run in this folder; 0 if there is none. Damage is none of our
 // business: tern-train looks at the whole run and says so.
 int64_t recorded_threads(const std::filesystem::path& run_folder);
@@ -31,9 +30,13 @@ int64_t recorded_threads(const std::filesystem::path& run_folder);
 // are other sums. A new run takes what was configured or else one per core. 0: not given.
 int64_t decide_threads(int64_t recorded, int64_t configured, int64_t cores);
 
+// Which instructions LibTorch computes with: all that this CPU has, or those of train.portable.
+enum class Arithmetic { native, portable };
+
 // `library_path` is the present $LD_LIBRARY_PATH.
 std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& libtorch,
                                                    const std::string& library_path, int64_t threads,
-                                                   int64_t cores);
+                                                   int64_t cores,
+                                                   Arithmetic arithmetic = Arithmetic::native);
 
 }  // namespace tern

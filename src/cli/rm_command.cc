@@ -1,0 +1,200 @@
+// `tern rm`: takes the run as a trainer would, so that it is nobody's, moves it to a name that says
+// what becomes of it, and deletes it there. A kill leaves the run or that folder.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/command.h"
+#include "cli/run_list.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/progress.h"
+#include "core/stdio.h"
+#include "preempt/notice.h"
+#include "storage/disk_store.h"
+#include "storage/ledger.h"
+#include "storage/prefix_store.h"
+#include "storage/sequence_reader.h"
+#include "train/exit_codes.h"
+#include "train/fresh.h"
+#include "train/train_flags.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHelp =
+    R"(tern rm: remove runs, with their checkpoints and records.
+
+  tern rm NAME...          asks first: says what would be removed and how large
+  tern rm NAME... --yes    does not ask; needed where nobody is there to answer
+
+NAME is a run's name in runs/, or the folder of a run. Everything in that folder
+is removed and nothing outside of it: links are removed, not followed. There is
+no way back.
+
+Refused: a folder that holds no run, and a run that a process is training. If
+that process was on another machine, tern rm waits as long as the run's lease
+(lease.term, a minute by default) for a sign of life, and refuses if one comes.
+
+If tern rm is killed, what is left is called NAME.removed.1; `tern ls` shows it,
+and `tern rm NAME.removed.1` goes on. `tern ls` lists the runs that are here.
+)";
+
+constexpr char kCheckpoints[] = "checkpoints";
+
+// A run that may be removed, as far as can be known without taking it.
+struct Doomed {
+  fs::path folder;
+  ListedRun run;
+};
+
+Status refuse_if_held(const fs::path& folder, FileDoor& door) {
+  ASSIGN_OR_RETURN(const auto store, DiskStore::open(folder, door));
+  PrefixStore checkpoints(*store, kCheckpoints);
+  ASSIGN_OR_RETURN(const NewestRecord newest, newest_record(checkpoints));
+  if (!newest.record || newest.record->kind == RecordKind::release) return {};
+  ASSIGN_OR_RETURN(const Holder me, this_process());
+  if (liveness(newest.record->holder, me) != Liveness::alive) return {};
+  return fail(
+      Code::failed_precondition,
+      fmt::format("{} is being trained by {}; stop it first (`kill {}` makes it save and "
+                  "leave), or wait until it has ended",
+                  folder.string(), newest.record->holder.to_string(), newest.record->holder.pid));
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  const fs::path relative = path.lexically_relative(folder);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+// Everything that can be refused before anything is touched.
+Result<Doomed> look_at(const std::string& name, FileDoor& door) {
+  ASSIGN_OR_RETURN(fs::path folder, parse_run_folder(name));
+  if (!folder.has_filename()) folder = folder.parent_path();
+  std::error_code error;
+  if (fs::is_symlink(folder, error)) {
+    return fail(Code::failed_precondition,
+                fmt::format("{} is a link; remove the run it leads to by that name, {}, and then "
+                            "the link",
+                            folder.string(), fs::read_symlink(folder, error).string()));
+  }
+  if (!fs::is_directory(folder, error)) {
+    return fail(
+        Code::not_found,
+        fmt::format("no run folder {}; `tern ls` lists the runs that are here", folder.string()));
+  }
+  if (!is_run_folder(folder)) {
+    return fail(Code::failed_precondition,
+                fmt::format("{} holds no run, so tern does not remove it; `tern ls` lists the runs "
+                            "that are here",
+                            folder.string()));
+  }
+  const fs::path real = fs::canonical(folder, error);
+  if (is_inside(fs::current_path(error), real)) {
+    return fail(
+        Code::failed_precondition,
+        fmt::format("you are inside {}; leave it (`cd`) and name it from there", real.string()));
+  }
+  RETURN_IF_ERROR(refuse_if_held(folder, door));
+  return Doomed{.folder = folder, .run = read_listed_run(folder, door)};
+}
+
+std::string describe(const Doomed& doomed) {
+  return fmt::format("{} ({}, step {}, {})", doomed.folder.string(), doomed.run.status,
+                     doomed.run.step, format_bytes(doomed.run.bytes));
+}
+
+// False for anything but a clear yes.
+bool ask(const std::vector<Doomed>& all) {
+  std::string question = "To be removed:";
+  for (const Doomed& doomed : all) question += fmt::format("\n  {}", describe(doomed));
+  write_stderr(question + "\nThere is no way back. Remove? [y/N] ");
+  std::string answer;
+  for (int c = std::getchar(); c != EOF && c != '\n'; c = std::getchar()) {
+    answer += static_cast<char>(c);
+  }
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+// What makes the folder a run goes last, so that `tern rm` can go on after a kill.
+Status delete_folder(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> order;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != kLedgerObject && name != kCheckpoints) order.push_back(entry->path());
+  }
+  order.insert(order.end(), {folder / kCheckpoints, folder});
+  for (const fs::path& path : order) {
+    if (!error) fs::remove_all(path, error);
+  }
+  if (!error) return {};
+  return fail(Code::permission_denied,
+              fmt::format("cannot remove all of {}: {}; mend that, then `tern rm {}` goes on",
+                          folder.string(), error.message(), folder.string()));
+}
+
+Status remove_run(const Doomed& doomed, FileDoor& door, Clock& clock, Log& log) {
+  ASSIGN_OR_RETURN(const Holder me, this_process());
+  ASSIGN_OR_RETURN(const auto store, DiskStore::open(doomed.folder, door));
+  const LeaseOptions lease = recorded_options(*store).lease;
+  const NoticeBoard board;  // nobody posts: a signal ends this program, also while it waits
+  ASSIGN_OR_RETURN(const auto aside, set_old_run_aside(doomed.folder, door, clock, log, me, lease,
+                                                       board, kRemovedMark));
+  return aside ? delete_folder(*aside) : Status();
+}
+
+}  // namespace
+
+Result<int> rm_command(const Surroundings&, const Arguments& arguments) {
+  bool help = false;
+  bool yes = false;
+  std::vector<std::string> names;
+  CLI::App app;
+  app.set_help_flag();
+  app.add_flag("-h,--help", help);
+  app.add_flag("--yes", yes);
+  app.add_option("NAME", names);
+  RETURN_IF_ERROR(parse_flags(app, arguments, "tern rm --help"));
+  if (help) {
+    fmt::print("{}", kHelp);
+    return kExitDone;
+  }
+  if (names.empty()) {
+    return fail(Code::invalid, "which run? `tern ls` lists those that are here");
+  }
+  RealFileDoor door;
+  std::vector<Doomed> all;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(Doomed doomed, look_at(name, door));
+    const auto is_same = [&](const Doomed& other) {
+      std::error_code error;
+      return fs::equivalent(other.folder, doomed.folder, error);
+    };
+    if (std::ranges::none_of(all, is_same)) all.push_back(std::move(doomed));
+  }
+  if (!yes && isatty(STDIN_FILENO) == 0) {
+    return fail(Code::invalid,
+                fmt::format("nobody is here to ask; add --yes to remove {}{}", describe(all[0]),
+                            all.size() == 1 ? "" : fmt::format(" and {} more", all.size() - 1)));
+  }
+  if (!yes && !ask(all)) {
+    fmt::print("Nothing was removed.\n");
+    return kExitDone;
+  }
+  SystemClock clock;
+  Log log(clock, Level::info);
+  for (const Doomed& doomed : all) {
+    RETURN_IF_ERROR(remove_run(doomed, door, clock, log).at("remove " + doomed.folder.string()));
+    fmt::print("removed {}, {}\n", doomed.folder.string(), format_bytes(doomed.run.bytes));
+  }
+  return kExitDone;
+}
+
+}  // namespace tern
