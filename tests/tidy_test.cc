@@ -34,14 +34,16 @@ constexpr size_t kColumnsMax = 100;
 // A folder of src/ includes only itself and what its row lists; a row lists only rows above it.
 const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"core", {}},
+    {"cuda", {"core"}},
     {"storage", {"core"}},
     {"preempt", {"core"}},
     {"model", {"core"}},
     {"dataset", {"core", "storage"}},
     {"loader", {"core", "dataset"}},
     {"report", {"core", "storage"}},
-    {"train", {"core", "storage", "preempt", "model", "dataset", "loader", "report"}},
-    {"cli", {"core", "storage", "preempt", "model", "dataset", "loader", "report", "train"}},
+    {"train", {"core", "cuda", "storage", "preempt", "model", "dataset", "loader", "report"}},
+    {"cli",
+     {"core", "cuda", "storage", "preempt", "model", "dataset", "loader", "report", "train"}},
 };
 
 // Headers of a library that only some folders may see, so that it can be exchanged.
