@@ -1,15 +1,20 @@
 # The commands people type. The work is in scripts/ and CMakeLists.txt; `make` alone prints this list.
 .NOTPARALLEL:
-.PHONY: help demo test build clean format check-format
+.PHONY: help demo test build install uninstall dist clean format check-format
 RECIPE ?= fashion-mnist
+PREFIX ?= /usr/local
 
 help:
 	@echo 'make demo          install what is missing, build, train, be preempted, resume, report'
 	@echo '                   (RECIPE=NAME trains another recipe)'
 	@echo 'make test          install what is missing, build, run the tests'
 	@echo 'make build         install what is missing, build build/release/tern and the tests'
+	@echo 'make install       install what is built below PREFIX=/usr/local (packagers: DESTDIR=);'
+	@echo '                   make uninstall with the same PREFIX removes it'
+	@echo 'make dist          dist/tern-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked'
+	@echo '                   (TERN_CUDA=OFF leaves out the GPU kernels)'
 	@echo 'make format        format the C++ files; make check-format only looks'
-	@echo 'make clean         remove build/; runs/ and the caches stay (docs/hacking.md)'
+	@echo 'make clean         remove build/ and dist/; runs/ and the caches stay (docs/hacking.md)'
 
 demo:
 	@scripts/install-deps build
@@ -25,8 +30,17 @@ build:
 	@scripts/install-deps build
 	@scripts/build release
 
+install:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install --remove
+
+dist:
+	@TERN_CUDA='$(TERN_CUDA)' scripts/dist
+
 clean:
-	@rm -rf build
+	@rm -rf build dist
 
 format:
 	@scripts/format

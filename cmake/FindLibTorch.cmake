@@ -30,7 +30,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
   # shadow Debian's.
   target_compile_options(LibTorch::torch INTERFACE
     "SHELL:-idirafter ${libtorch}/include"
-    "SHELL:-idirafter ${libtorch}/include/torch/csrc/api/include")
+    "SHELL:-idirafter ${libtorch}/include/torch/csrc/api/include"
+    -ffile-prefix-map=${libtorch}/=libtorch/) # its checks name their file; the folder is this machine's
   target_link_libraries(LibTorch::torch INTERFACE
     ${LibTorch_LIB_DIR}/libtorch_cpu.so ${LibTorch_LIB_DIR}/libc10.so)
   # libtorch_cpu's own dependencies (CUDA runtime, CUPTI) are found by its RPATH when it loads.
