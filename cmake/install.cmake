@@ -26,4 +26,6 @@ install(DIRECTORY recipes/ DESTINATION share/tern/recipes FILES_MATCHING PATTERN
 
 # As in the source tree, so that the links between the pages hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/tern)
-install(DIRECTORY docs examples DESTINATION share/doc/tern USE_SOURCE_PERMISSIONS)
+# By name, since an example that was run leaves its runs beside it.
+install(DIRECTORY docs examples DESTINATION share/doc/tern USE_SOURCE_PERMISSIONS
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.sh" PATTERN "*.py" PATTERN runs EXCLUDE)

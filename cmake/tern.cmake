@@ -37,7 +37,7 @@ function(tern_library folder)
 endfunction()
 
 # tern_test(storage SOURCES a_test.cc LINKS tern_storage [LABEL unit])
-# Each TEST is a ctest of its own, named folder.Suite.Name. LABEL is its tier: unit, e2e or slow.
+# Each TEST is a ctest of its own, named folder.Suite.Name. LABEL is its tier: unit, e2e, slow or gpu.
 # A test that has a main() of its own wins over gtest_main, which is a static library.
 function(tern_test folder)
   if(NOT TERN_TESTS)

@@ -145,7 +145,7 @@ TEST_F(Branches, OfWhatIsNotThereSayWhatIs) {
   EXPECT_EQ(missing.exit_code, kExitNotFound);
   EXPECT_THAT(missing.err, HasSubstr("no checkpoint of step 59"));
   EXPECT_THAT(missing.err, HasSubstr("steps 60, 54, 48 (nearest first)"));
-  EXPECT_TRUE(place_.losses("branch").empty());
+  EXPECT_FALSE(std::filesystem::exists(place_.run("branch"))) << "nothing was begun";
 
   const Finished no_run = place_.tern(WorkFolder::train("branch", {"--from", "nowhere@5"}));
   EXPECT_EQ(no_run.exit_code, kExitNotFound);
@@ -157,6 +157,28 @@ TEST_F(Branches, OfWhatIsNotThereSayWhatIs) {
   const Finished itself = place_.tern(WorkFolder::train("old", {"--from", "old@60"}));
   EXPECT_EQ(itself.exit_code, kExitUsage);
   EXPECT_THAT(itself.err, HasSubstr("--run"));
+}
+
+TEST_F(Branches, ThatDiedBeforeTheirFirstSaveAreNotTakenForAnotherRun) {
+  train_to("branch", kFork + 1, {"--from", "old"});
+  std::filesystem::remove_all(place_.run("branch") / "checkpoints");  // as if it had saved nothing
+  const Finished plain = place_.tern(WorkFolder::train("branch"));
+  EXPECT_EQ(plain.exit_code, kExitPrecondition);
+  EXPECT_THAT(plain.err, HasSubstr("give --from"));
+  const Finished elsewhere =
+      place_.tern(WorkFolder::train("branch", {"--from", "old@54", "--steps", "70"}));
+  EXPECT_EQ(elsewhere.exit_code, kExitPrecondition) << elsewhere.err;
+  EXPECT_THAT(elsewhere.err, HasSubstr("holds a run that began from runs/old@60"));
+  train_to("branch", kFork + 1, {"--from", "./runs/old/@60"});  // the same, spelt otherwise
+}
+
+TEST_F(Branches, OfNothingLeaveTheOldRunWhereItIs) {
+  train_to("branch", kFork + 1, {"--from", "old"});
+  const Finished fresh =
+      place_.tern(WorkFolder::train("branch", {"--fresh", "--from", "old@9999"}));
+  EXPECT_EQ(fresh.exit_code, kExitNotFound) << fresh.err;
+  EXPECT_EQ(place_.report("branch")["step"], kFork + 1);
+  EXPECT_FALSE(std::filesystem::exists(place_.run("branch.1")));
 }
 
 TEST_F(Branches, WhatWouldMakeThePositionMeaninglessIsRefused) {

@@ -49,8 +49,7 @@ TEST_F(TellsWhereTimeWent, TheSpansAddUpToTheTimeThatASpectatorMeasures) {
   const double wall = report["wall_seconds"];
   EXPECT_EQ(report["seconds"].size(), 10U);
   EXPECT_NEAR(sum(report["seconds"]), wall, 0.02 * wall);
-  // The spectator also sees the process begin and end: fork, and giving memory back. The kernel's
-  // books of when it began are exact to 10 ms.
+  // The spectator also sees the process begin and end: fork, exec, and giving memory back.
   EXPECT_LE(wall, watched + 0.02);
   EXPECT_GE(wall, 0.5 * watched);
   EXPECT_GT(report["seconds"]["start"], 0);

@@ -72,7 +72,7 @@ void judge_product(const Findings& findings, List& list) {
   const double share = findings.peak.gflops > 0 ? speed.float32_gflops / findings.peak.gflops : 1;
   // Threads that did not get their cores have been spoken of, and explain this as well.
   if (share < kProductOfPeakMin && findings.peak.cpu_share >= kCpuShareMin) {
-    const bool is_busy = findings.load > 0.5;
+    const bool is_busy = findings.load > 0.25 * granted_cores(findings.machine);
     const std::string why =
         is_busy ? fmt::format(": other processes use the CPU (load {:.1f})", findings.load) : "";
     list.push_back(

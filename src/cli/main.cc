@@ -16,6 +16,8 @@
 namespace tern {
 namespace {
 
+constexpr char kAnswerNotWritten[] = "tern: could not write the answer; is the disk full?\n";
+
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -82,7 +84,7 @@ int run_and_explain(int argc, char** argv) {
     return exit_code_of(exit_code.error().code);
   }
   if (std::fflush(stdout) != 0) {
-    write_stderr("tern: could not write the answer; is the disk full?\n");
+    write_stderr(kAnswerNotWritten);
     return kExitUnavailable;
   }
   return *exit_code;
@@ -95,6 +97,10 @@ int main(int argc, char** argv) {
   tern::open_missing_standard_streams();
   try {
     return tern::run_and_explain(argc, argv);
+  } catch (const std::system_error&) {
+    // What fmt throws when stdout does not take what was printed.
+    tern::write_stderr(tern::kAnswerNotWritten);
+    return tern::kExitUnavailable;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tern: this is a bug in tern: %s\n", error.what());
     return tern::kExitInternal;

@@ -67,6 +67,7 @@ Error become(const std::filesystem::path& program, const Arguments& arguments,
 }  // namespace
 
 Result<int> train_command(const Surroundings& surroundings, const Arguments& arguments) {
+  const Nanoseconds started = time_since_boot();
   bool help = false;
   bool options = false;
   TrainRequest request;
@@ -108,10 +109,11 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
     recorded = recorded_threads(from.run);
   }
   const int64_t threads = decide_threads(recorded, config.train.threads, cores);
-  return become(
-      trainer, arguments,
+  std::vector<EnvironmentChange> environment =
       trainer_environment(libtorch, surroundings.library_path, threads, cores,
-                          config.train.portable ? Arithmetic::portable : Arithmetic::native));
+                          config.train.portable ? Arithmetic::portable : Arithmetic::native);
+  environment.push_back({kStartedVariable, std::to_string(started.count())});
+  return become(trainer, arguments, environment);
 }
 
 }  // namespace tern

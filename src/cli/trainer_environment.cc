@@ -35,6 +35,7 @@ std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& 
       {"OMP_NUM_THREADS", count},
       {"MKL_NUM_THREADS", count},
       {kThreadsVariable, count},
+      {kLibraryPathVariable, library_path},
       // cuBLAS gives the same bits every time only with a workspace of its own; a GPU's number
       // should be the one that the driver's tools show.
       {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},

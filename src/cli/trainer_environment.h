@@ -21,6 +21,10 @@ struct EnvironmentChange {
 
 // Tells tern-train how many threads were decided on.
 inline constexpr char kThreadsVariable[] = "TERN_THREADS";
+// When `tern` began, by time_since_boot(): what came before the first step is time of the run too.
+inline constexpr char kStartedVariable[] = "TERN_STARTED_NS";
+// The user's own LD_LIBRARY_PATH, for commands that the trainer starts.
+inline constexpr char kLibraryPathVariable[] = "TERN_LIBRARY_PATH";
 
 // The thread count recorded with the run in this folder; 0 if there is none. Damage is none of our
 // business: tern-train looks at the whole run and says so.

@@ -41,6 +41,18 @@ TEST(TrainerEnvironment, TheLibrariesLearnTheirThreadsAndFolder) {
             "/opt/libtorch/lib:/a:/b");
 }
 
+TEST(TrainerEnvironment, APortableRunPinsEveryLibrary) {
+  const auto changes = trainer_environment("/opt/libtorch", "", 2, 2, Arithmetic::portable);
+  EXPECT_EQ(value(changes, "ATEN_CPU_CAPABILITY"), "avx2");
+  EXPECT_EQ(value(changes, "ONEDNN_MAX_CPU_ISA"), "AVX2");
+  EXPECT_EQ(value(changes, "MKL_CBWR"), "COMPATIBLE");
+}
+
+TEST(TrainerEnvironment, TheUsersLibraryPathIsKeptForTheCommandsOfOthers) {
+  EXPECT_EQ(value(trainer_environment("/opt/libtorch", "/a:/b", 2, 2), kLibraryPathVariable),
+            "/a:/b");
+}
+
 TEST(TrainerEnvironment, MoreThreadsThanCoresWaitPassively) {
   const auto changes = trainer_environment("/opt/libtorch", "", 3, 2);
   EXPECT_EQ(value(changes, "OMP_WAIT_POLICY"), "passive");

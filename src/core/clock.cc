@@ -1,13 +1,8 @@
 #include "core/clock.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <ctime>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 namespace tern {
 
@@ -26,26 +21,10 @@ bool SystemClock::wait_for(Nanoseconds duration, std::stop_token stop) {
   return !stop.stop_requested();
 }
 
-Nanoseconds process_age() {
-  // Field 22 counts ticks from the boot to the process's start; the name in field 2 may hold spaces
-  // and brackets, so fields are counted behind its last one.
-  std::ifstream file("/proc/self/stat");
-  const std::string line(std::istreambuf_iterator<char>(file), {});
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return Nanoseconds(0);
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string skipped;
-  for (int field = 3; field < 22; ++field) fields >> skipped;
-  int64_t start_ticks = 0;
-  const int64_t ticks_per_second = sysconf(_SC_CLK_TCK);
-  timespec since_boot{};
-  if (!(fields >> start_ticks) || ticks_per_second <= 0 ||
-      clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0) {
-    return Nanoseconds(0);
-  }
-  const Nanoseconds now = std::chrono::seconds(since_boot.tv_sec) + Nanoseconds(since_boot.tv_nsec);
-  const Nanoseconds start(start_ticks * (1'000'000'000 / ticks_per_second));
-  return std::max(Nanoseconds(0), now - start);
+Nanoseconds time_since_boot() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
 }
 
 Nanoseconds SimClock::now() {

@@ -59,9 +59,8 @@ class SimClock final : public Clock {
   int64_t unix_ms_ GUARDED_BY(mutex_);
 };
 
-// How long this process has lived, by the kernel's books, which begin where the user pressed Enter:
-// exec() does not reset them. Exact to 10 ms; 0 where /proc cannot be read.
-Nanoseconds process_age();
+// By a clock that all processes of a machine share, so that one can tell the next when it began.
+Nanoseconds time_since_boot();
 
 // "2026-03-01T12:34:56.789Z"
 std::string format_utc(int64_t unix_ms);

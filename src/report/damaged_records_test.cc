@@ -143,6 +143,7 @@ TEST_F(DamagedRecordsTest, WrongFieldsInsideAnObjectNeverStopAReport) {
                                           "capability",
                                           "compute_seconds",
                                           "energy_joules",
+                                          "dry_steps",
                                           "peak_memory_bytes",
                                           "run",
                                           "step"};

@@ -30,6 +30,8 @@ json gpu_json(const GpuLine& gpu) {
           {"memory_bytes", gpu.memory_bytes},
           {"compute_seconds", or_null(gpu.compute_seconds)},
           {"activity", or_null(gpu.activity)},
+          {"steps", or_null(gpu.steps)},
+          {"dry_steps", or_null(gpu.dry_steps)},
           {"energy_joules", or_null(gpu.energy_joules)},
           {"mean_power_watts", or_null(gpu.mean_power_watts)},
           {"peak_memory_bytes", or_null(gpu.peak_memory_bytes)}};

@@ -63,6 +63,8 @@ TEST_F(ReportOutputTest, JsonTellsWhereTheTimeWentAndOnWhat) {
         {{"name", "NVIDIA H200"},
          {"compute_seconds", 25.0},
          {"energy_joules", 15'000.0},
+         {"steps", 40},
+         {"dry_steps", 38},
          {"peak_memory_bytes", 2'000'000}}}});
   const json object = report_json(report());
   EXPECT_EQ(object.at("seconds").size(), kSpans);
@@ -77,6 +79,7 @@ TEST_F(ReportOutputTest, JsonTellsWhereTheTimeWentAndOnWhat) {
   EXPECT_EQ(object.at("gpu").at("compute_seconds"), 25.0);
   EXPECT_EQ(object.at("gpu").at("activity"), 0.5);
   EXPECT_EQ(object.at("gpu").at("energy_joules"), 15'000.0);
+  EXPECT_EQ(object.at("gpu").at("dry_steps"), 38);
   EXPECT_EQ(object.at("gpu").at("mean_power_watts"), 300.0);
   EXPECT_EQ(object.at("gpu").at("peak_memory_bytes"), 2'000'000);
   EXPECT_EQ(object.at("machine"),

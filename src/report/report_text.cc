@@ -147,14 +147,15 @@ std::string gpu_text(const RunReport& report) {
   if (!report.gpu) return "";
   const GpuLine& gpu = *report.gpu;
   std::vector<std::string> parts = {gpu.name.empty() ? "unknown" : gpu.name};
-  if (!gpu.driver.empty()) parts[0] += fmt::format(" (driver {})", gpu.driver);
   if (gpu.activity) {
-    parts.push_back(fmt::format("computing {:.0f} % of the time", *gpu.activity * 100.0));
+    parts.push_back(fmt::format("in a step {:.0f} % of the time", *gpu.activity * 100.0));
   }
   if (gpu.mean_power_watts) parts.push_back(fmt::format("{:.0f} W", *gpu.mean_power_watts));
   if (gpu.peak_memory_bytes) {
     parts.push_back("peak memory " + format_bytes(*gpu.peak_memory_bytes));
   }
+  // Last, because what is too long is cut.
+  if (!gpu.driver.empty()) parts.push_back("driver " + gpu.driver);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

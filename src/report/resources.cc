@@ -56,17 +56,25 @@ std::optional<double> cpu_seconds(const ProcessResources& process) {
 std::optional<GpuLine> sum_gpus(const std::vector<ProcessResources>& processes) {
   std::optional<GpuLine> gpu;
   std::optional<int64_t> peak;
+  std::optional<int64_t> steps;
+  std::optional<int64_t> dry_steps;
   Told compute;
   Told energy;
   for (const ProcessResources& process : processes) {
     if (!process.gpu) continue;
     gpu = process.gpu;
     peak = std::max(peak, process.gpu->peak_memory_bytes);
+    if (process.gpu->steps && process.gpu->dry_steps) {
+      steps = steps.value_or(0) + *process.gpu->steps;
+      dry_steps = dry_steps.value_or(0) + *process.gpu->dry_steps;
+    }
     compute.add(process.gpu->compute_seconds, process.wall_seconds);
     energy.add(process.gpu->energy_joules, process.wall_seconds);
   }
   if (!gpu) return std::nullopt;
   gpu->peak_memory_bytes = peak;
+  gpu->steps = steps;
+  gpu->dry_steps = dry_steps;
   gpu->compute_seconds = compute.sum();
   gpu->activity = compute.rate();
   gpu->energy_joules = energy.sum();
@@ -111,6 +119,8 @@ void read_end(ProcessResources& process, const json& record) {
   if (!process.gpu) process.gpu.emplace();
   process.gpu->name = text_or(*gpu, "name", process.gpu->name.c_str());
   process.gpu->compute_seconds = find_amount(*gpu, "compute_seconds");
+  process.gpu->steps = find_count(*gpu, "steps");
+  process.gpu->dry_steps = find_count(*gpu, "dry_steps");
   process.gpu->energy_joules = find_amount(*gpu, "energy_joules");
   process.gpu->peak_memory_bytes = find_count(*gpu, "peak_memory_bytes");
 }

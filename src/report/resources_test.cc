@@ -134,8 +134,8 @@ TEST_F(ResourcesTest, AGpuIsTheNewestAndItsUseIsOfAllThatTold) {
   EXPECT_EQ(report.gpu->peak_memory_bytes, 9'000'000'000);
   EXPECT_THAT(
       format_report(report),
-      HasSubstr("gpu            NVIDIA H200 (driver 580), computing 50 % of the time, 200 W, "
-                "peak memory 9.0 GB\n"));
+      HasSubstr("gpu            NVIDIA H200, in a step 50 % of the time, 200 W, "
+                "peak memory 9.0 GB, driver 580\n"));
 }
 
 TEST_F(ResourcesTest, AGpuWhoseUseNobodyToldIsStillNamed) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "report/record_fields.h"
+#include "storage/ledger.h"
 
 namespace tern {
 
@@ -80,21 +81,25 @@ void add_end(RunDraft& draft, ProcessDraft& process, const json& record) {
 // right after its record in the ledger, so that with as many marks as processes the order tells
 // them apart, whatever the clocks said. With fewer (one died in between; a line is damaged) it is
 // the last process that had begun by the time of the mark.
-std::map<int64_t, size_t> match_leases(const RunDraft& draft, const std::vector<json>& metrics) {
-  std::vector<const json*> marks;
-  for (const json& record : metrics) {
-    if (record.contains("process_begins")) marks.push_back(&record);
+std::map<int64_t, size_t> match_leases(const RunDraft& draft,
+                                       const std::vector<std::string>& lines) {
+  constexpr char kMark[] = "process_begins";
+  std::vector<json> marks;
+  for (const std::string& line : lines) {
+    if (line.find(kMark) == std::string::npos) continue;
+    std::optional<json> record = parse_json_record(line);
+    if (record && record->contains(kMark)) marks.push_back(std::move(*record));
   }
   const std::vector<ProcessDraft>& processes = draft.processes;
   std::map<int64_t, size_t> owners;
   for (size_t i = 0; i < marks.size(); ++i) {
-    const std::optional<int64_t> lease = find_count(*marks[i], "lease");
+    const std::optional<int64_t> lease = find_count(marks[i], "lease");
     if (!lease) continue;
     if (marks.size() == processes.size()) {
       owners[*lease] = i;
       continue;
     }
-    const std::optional<int64_t> ms = find_count(*marks[i], "ms");
+    const std::optional<int64_t> ms = find_count(marks[i], "ms");
     if (!ms) continue;
     for (size_t p = processes.size(); p-- > 0;) {
       if (processes[p].start_ms > *ms) continue;
@@ -167,9 +172,15 @@ void add_ledger_record(RunDraft& draft, const json& record) {
   }
 }
 
-void add_metrics(RunDraft& draft, const std::vector<json>& metrics) {
-  const std::map<int64_t, size_t> owners = match_leases(draft, metrics);
-  for (const json& record : metrics) add_step(draft, owners, record);
+void add_metrics(RunDraft& draft, const std::vector<std::string>& lines) {
+  const std::map<int64_t, size_t> owners = match_leases(draft, lines);
+  for (const std::string& line : lines) {
+    if (const std::optional<json> record = parse_json_record(line)) {
+      add_step(draft, owners, *record);
+    } else {
+      ++draft.skipped;
+    }
+  }
 }
 
 }  // namespace tern

@@ -44,8 +44,9 @@ struct RunDraft {
   int64_t skipped = 0;  // damaged lines
 };
 
-// Oldest first, the ledger before the metrics.
+// Oldest first, the ledger before the metrics, whose lines are parsed one at a time: there is one
+// for each step.
 void add_ledger_record(RunDraft& draft, const nlohmann::json& record);
-void add_metrics(RunDraft& draft, const std::vector<nlohmann::json>& metrics);
+void add_metrics(RunDraft& draft, const std::vector<std::string>& lines);
 
 }  // namespace tern

@@ -121,13 +121,13 @@ std::optional<int64_t> total_cost(const std::vector<ProcessDraft>& processes,
   return static_cast<int64_t>(cost);
 }
 
-// Without an end record a process lived at least from its first record to its last sign of life,
-// and for as long as its steps say: those count from exec, which is before any record.
+// Without an end record a process lived as long as its steps say, by a clock that does not jump.
+// The calendar's word for it, from its first record to its last sign of life, counts only where
+// they are silent.
 double wall_seconds(const ProcessDraft& process) {
   if (process.end_wall_s) return *process.end_wall_s;
-  const double recorded =
-      static_cast<double>(std::max<int64_t>(0, process.last_ms - process.start_ms)) / 1000.0;
-  return std::max(recorded, process.used.seconds().value_or(SpanSeconds{}).total());
+  if (const auto seconds = process.used.seconds()) return seconds->total();
+  return static_cast<double>(std::max<int64_t>(0, process.last_ms - process.start_ms)) / 1000.0;
 }
 
 void settle_processes(RunDraft& draft) {
@@ -163,11 +163,17 @@ void settle_resources(RunDraft& draft) {
     steps += std::max<int64_t>(0, process.line.last_step - process.line.first_step);
   }
   add_resources(report, used);
+  double dry_share = 0;
+  if (report.gpu && report.gpu->steps.value_or(0) > 0) {
+    dry_share = static_cast<double>(report.gpu->dry_steps.value_or(0)) /
+                static_cast<double>(*report.gpu->steps);
+  }
   report.verdict = verdict({.seconds = report.seconds,
                             .wall_seconds = report.wall_seconds,
                             .steps = steps,
                             .processes = static_cast<int64_t>(used.size()),
                             .is_on_gpu = report.device.starts_with("cuda"),
+                            .dry_share = dry_share,
                             .cores = report.machine ? report.machine->cores : 0,
                             .loader_threads = used.back().loader_threads});
 }
@@ -219,8 +225,8 @@ Result<RunReport> read_report(ObjectStore& run, const std::string& run_name,
                             "with `tern train RECIPE --run {}`",
                             run_name, kLedgerObject, run_name));
   }
-  ASSIGN_OR_RETURN(const std::vector<json> metrics,
-                   read_json_records(run, kMetricsObject, draft.skipped).at("report " + run_name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> metrics,
+                   read_records(run, kMetricsObject).at("report " + run_name));
   for (const json& record : ledger) add_ledger_record(draft, record);
   add_metrics(draft, metrics);
   settle_status(draft, run);

@@ -50,6 +50,8 @@ struct GpuLine {
   int64_t memory_bytes = 0;
   std::optional<double> compute_seconds;   // by the GPU's own clock
   std::optional<double> activity;          // compute seconds by the wall time of those processes
+  std::optional<int64_t> steps;            // that it was given
+  std::optional<int64_t> dry_steps;        // before which it had nothing left to do
   std::optional<double> energy_joules;     // of the whole GPU, others' use included
   std::optional<double> mean_power_watts;  // that by the wall time of those processes
   std::optional<int64_t> peak_memory_bytes;

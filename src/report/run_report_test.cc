@@ -183,6 +183,26 @@ TEST_F(RunReportTest, AReleasedRunWithoutAnEndRecordIsNotRunning) {
   EXPECT_EQ(report().status, RunStatus::failed);
 }
 
+TEST_F(RunReportTest, ACalendarThatJumpsInsideAKilledProcessCostsNothing) {
+  price_ = 3'600'000;  // a thousand micro-dollars a second
+  begin("start", 0, 0);
+  auto log = open_record_log(run_, kMetricsObject);
+  ASSERT_TRUE(log.has_value());
+  for (int64_t step = 1; step <= 10; ++step) {
+    clock_.advance(std::chrono::seconds(1));
+    if (step == 5) clock_.jump_calendar(std::chrono::hours(24 * 365));
+    const json line = {{"step", step},
+                       {"samples", 10},
+                       {"us", {{"compute", 1'000'000}}},
+                       {"ms", clock_.unix_ms()}};
+    ASSERT_TRUE((*log)->append(line.dump()));
+  }
+  begin("resume", 0, 10);
+  end("done", 0, 0.0);
+  EXPECT_DOUBLE_EQ(report().processes.at(0).wall_seconds, 10.0);
+  EXPECT_EQ(report().cost_microusd, 10'000);
+}
+
 TEST_F(RunReportTest, AFailedRunTellsTheCauseAndTheStepsLost) {
   begin("start", 0, 0);
   train(0, 10);

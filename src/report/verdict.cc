@@ -20,6 +20,9 @@ constexpr double kBounds = 0.20;
 // Smaller ones are not worth a word.
 constexpr double kWorthAWord = 0.05;
 constexpr double kMostlyCompute = 0.50;
+// A GPU that has run out of work before half of its steps waits for its host, whatever its own
+// events say: they count the gaps between launches as compute.
+constexpr double kMostlyDry = 0.50;
 
 // Time that is not arithmetic on the training data.
 enum class Loss { data, copy, checkpoint, evaluation, start, other };
@@ -171,13 +174,23 @@ std::string verdict(const TimeUse& use) {
   const LossShare loss = largest_loss(use.seconds, wall);
   if (loss.share >= kBounds) return bound_by(use, loss);
 
+  const double waited = use.seconds.data_wait() / wall;
+  // A host that waits for data lets the GPU run dry as well: then that is what is told.
+  if (use.is_on_gpu && use.dry_share >= kMostlyDry && waited < kWorthAWord) {
+    std::string text = fmt::format(
+        "launch-bound: before {} of its steps the GPU had nothing left to do, since the host "
+        "cannot "
+        "launch work as fast as that is done; try a larger train.batch or network",
+        percent(use.dry_share));
+    if (loss.share >= kWorthAWord) text += "; " + next_largest(loss);
+    return text;
+  }
   const double compute = use.seconds[Span::compute] / wall;
   if (compute < kMostlyCompute) {
     return fmt::format("bound by nothing alone: {} of the time is arithmetic; {}", percent(compute),
                        next_largest(loss));
   }
   std::string text = fmt::format("compute-bound: {} of the time is arithmetic", percent(compute));
-  const double waited = use.seconds.data_wait() / wall;
   if (waited < kWorthAWord) {
     text += fmt::format("; the data was ready in time (wait {})", percent(waited));
   }

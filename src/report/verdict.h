@@ -16,6 +16,7 @@ struct TimeUse {
   int64_t steps = 0;  // done, repeated ones included
   int64_t processes = 1;
   bool is_on_gpu = false;
+  double dry_share = 0;         // of a GPU's steps: before them it had nothing left to do
   int64_t cores = 0;            // 0: not known
   int64_t loader_threads = -1;  // -1: not known
 };

@@ -103,6 +103,19 @@ TEST(Verdict, TheHostThatCannotKeepUpIsNamedOnAGpuOnly) {
   EXPECT_THAT(verdict(use), HasSubstr("1.82 times as fast"));
 }
 
+TEST(Verdict, AGpuThatRunsDryWaitsForItsHostWhateverItsEventsSay) {
+  TimeUse use = hundred_seconds({});
+  use.is_on_gpu = true;
+  use.dry_share = 0.97;
+  EXPECT_THAT(verdict(use),
+              StartsWith("launch-bound: before 97 % of its steps the GPU had nothing"));
+  use.seconds[Span::fetch] = 6;
+  EXPECT_THAT(verdict(use), StartsWith("compute-bound")) << "the wait for data let it run dry";
+  use.seconds[Span::fetch] = 0;
+  use.dry_share = 0.49;
+  EXPECT_THAT(verdict(use), StartsWith("compute-bound"));
+}
+
 TEST(Verdict, CopyBound) {
   EXPECT_THAT(verdict(hundred_seconds({{Span::copy, 25}})), StartsWith("copy-bound: 25 %"));
 }

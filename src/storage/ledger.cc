@@ -33,15 +33,20 @@ Result<std::vector<nlohmann::json>> read_json_records(ObjectStore& run, const st
   std::vector<nlohmann::json> records;
   records.reserve(lines.size());
   for (const std::string& line : lines) {
-    nlohmann::json record =
-        nlohmann::json::parse(line, /*callback=*/nullptr, /*allow_exceptions=*/false);
-    if (record.is_object()) {
-      records.push_back(std::move(record));
+    if (std::optional<nlohmann::json> record = parse_json_record(line)) {
+      records.push_back(std::move(*record));
     } else {
       ++skipped;
     }
   }
   return records;
+}
+
+std::optional<nlohmann::json> parse_json_record(const std::string& line) {
+  nlohmann::json record =
+      nlohmann::json::parse(line, /*callback=*/nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object()) return std::nullopt;
+  return record;
 }
 
 }  // namespace tern

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,5 +51,9 @@ class Ledger {
 // skipped; how many were is added to `skipped`.
 Result<std::vector<nlohmann::json>> read_json_records(ObjectStore& run, const std::string& name,
                                                       int64_t& skipped);
+
+// One such line, or nothing if it is damaged. For long logs, of which not all are wanted at once:
+// parsed, a line takes ten times its bytes.
+std::optional<nlohmann::json> parse_json_record(const std::string& line);
 
 }  // namespace tern

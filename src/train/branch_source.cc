@@ -24,6 +24,8 @@ std::filesystem::path resolved(const std::filesystem::path& folder) {
 
 }  // namespace
 
+std::string BranchSource::folder() const { return resolved(run).string(); }
+
 std::string BranchSource::to_string() const {
   switch (which) {
     case Which::newest: return run.string();

@@ -16,6 +16,7 @@ struct BranchSource {
   Which which = Which::newest;
   int64_t step = 0;  // for Which::step
 
+  std::string folder() const;     // the same wherever one stands and however `run` is spelt
   std::string to_string() const;  // "runs/demo@1200", "runs/demo@best", "runs/demo"
 };
 

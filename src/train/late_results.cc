@@ -24,7 +24,10 @@ c10::Event LateResults::record_event() const {
 }
 
 void LateResults::begin_step() {
-  if (device_.is_cuda()) begin_.emplace(record_event());
+  if (!device_.is_cuda()) return;
+  ++steps_;
+  if (pending_.empty() || pending_.back().end->query()) ++dry_steps_;
+  begin_.emplace(record_event());
 }
 
 void LateResults::end_step(int64_t step, const torch::Tensor& loss, const torch::Tensor& correct) {

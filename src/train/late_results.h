@@ -36,6 +36,8 @@ class LateResults {
   Result<StepResults> take(bool wait_for_all);
 
   Nanoseconds computed() const { return computed_; }
+  int64_t steps() const { return steps_; }
+  int64_t dry_steps() const { return dry_steps_; }
 
  private:
   struct Pending {
@@ -51,6 +53,8 @@ class LateResults {
   std::deque<Pending> pending_;
   std::vector<torch::Tensor> spare_;  // pinned memory, to be used again
   Nanoseconds computed_{0};
+  int64_t steps_ = 0;
+  int64_t dry_steps_ = 0;
 };
 
 // The error for a loss that is NaN or infinite.

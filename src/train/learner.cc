@@ -23,13 +23,23 @@ constexpr char kMomentumPrefix[] = "momentum.";
 // Runs `work`, turning what LibTorch throws into an error.
 template <typename Work>
 auto guarded(const char* doing, Work work) -> decltype(work()) {
+  const auto out_of_memory = [doing](const std::string& what) {
+    return fail(Code::exhausted,
+                fmt::format("{}: out of memory: {}; use a machine with more, or smaller batches: "
+                            "train.evaluate_batch, or train.batch in a run begun with --fresh",
+                            doing, what));
+  };
   try {
     return work();
   } catch (const c10::OutOfMemoryError& error) {
-    return fail(Code::exhausted, fmt::format("{}: out of memory: {}; use a smaller train.batch",
-                                             doing, error.what_without_backtrace()));
+    return out_of_memory(error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    return out_of_memory(error.what());
   } catch (const c10::Error& error) {
-    return fail(Code::internal, fmt::format("{}: {}", doing, error.what_without_backtrace()));
+    const std::string what = error.what_without_backtrace();
+    // The CPU's allocator has no class of its own for it.
+    if (what.find("can't allocate memory") != std::string::npos) return out_of_memory(what);
+    return fail(Code::internal, fmt::format("{}: {}", doing, what));
   } catch (const std::exception& error) {
     return fail(Code::internal, fmt::format("{}: {}", doing, error.what()));
   }
@@ -304,7 +314,9 @@ int64_t Learner::parameters() const {
 }
 
 DeviceUse Learner::device_use() const {
-  DeviceUse use{.compute = torch_->results->computed()};
+  DeviceUse use{.compute = torch_->results->computed(),
+                .steps = torch_->results->steps(),
+                .dry_steps = torch_->results->dry_steps()};
   if (!torch_->device.is_cuda()) return use;
   try {
     const auto stats =

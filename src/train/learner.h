@@ -36,7 +36,11 @@ struct EvaluationSums {
 
 // What a device did besides the host; all 0 on a CPU.
 struct DeviceUse {
-  Nanoseconds compute{0};  // by its own events, over the steps whose results are known
+  // By its own events, over the steps whose results are known; where the host launches too slowly,
+  // the gaps between its launches are in it.
+  Nanoseconds compute{0};
+  int64_t steps = 0;
+  int64_t dry_steps = 0;  // before which it had nothing left to do
   int64_t peak_memory_bytes = 0;
 };
 

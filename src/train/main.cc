@@ -61,6 +61,19 @@ int visible_gpu() {
   return std::max(0, index);
 }
 
+// The usual ways to say that no GPU is to be used.
+bool gpus_are_hidden() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && (*visible == '\0' || *visible == '-');
+}
+
+// `tern` tells when it began; whoever starts tern-train by hand begins now.
+Nanoseconds lived_before() {
+  const Nanoseconds began(std::atoll(environment("TERN_STARTED_NS").c_str()));
+  if (began <= Nanoseconds(0)) return Nanoseconds(0);
+  return std::max(Nanoseconds(0), time_since_boot() - began);
+}
+
 // `tern` pins the instruction set before LibTorch is loaded; whoever starts tern-train by hand
 // must.
 Status check_portable(const RunConfig& config) {
@@ -118,11 +131,14 @@ class Screen {
 };
 
 // A closed stdout (`| head`) is no reason to fail a run that is saved: what cannot be said is not.
-void say_how_it_ended(const std::string& run, const Outcome& outcome) try {
+void say_how_it_ended(const TrainRequest& request, const std::string& run,
+                      const Outcome& outcome) try {
   fmt::print("{}: {} at step {} ({}), {} steps lost\n", run, status_name(outcome.status),
              outcome.step, outcome.reason, outcome.steps_lost);
   if (outcome.status == RunStatus::preempted || outcome.status == RunStatus::stopped) {
-    fmt::print("Run the same command again to go on from there.\n");
+    fmt::print("Run the same command again{} to go on from {}.\n",
+               request.fresh ? ", without --fresh," : "",
+               outcome.steps_lost == 0 ? "there" : "the last checkpoint");
   }
 } catch (const std::system_error&) {
 }
@@ -156,21 +172,28 @@ Outcome left_before_the_start(const Notice& notice) {
 
 Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
                            const std::filesystem::path& folder, const std::string& command,
-                           Clock& clock, Log& log) {
+                           NoticeBoard& board, Clock& clock, Log& log) {
   RETURN_IF_ERROR(refuse_standing_halt_file(request.halt_file));
   RETURN_IF_ERROR(check_portable(config));
   RealFileDoor door;
-  NoticeBoard board;
   ASSIGN_OR_RETURN(const Holder me, this_process());
-  ASSIGN_OR_RETURN(const auto signals,
-                   SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
   std::optional<FileWatcher> halt_file;
   if (!request.halt_file.empty()) halt_file.emplace(board, clock, request.halt_file);
 
   // What cannot be had is refused before anything is moved or written: data, device, other run.
   ASSIGN_OR_RETURN(RunData data, open_run_data(config));
-  ASSIGN_OR_RETURN(const std::string device, choose_device(config.train.device));
+  ASSIGN_OR_RETURN(const std::string device, choose_device({.wanted = config.train.device,
+                                                            .kernels = kernels_path(own_path()),
+                                                            .gpus_are_hidden = gpus_are_hidden()},
+                                                           log));
   ASSIGN_OR_RETURN(const auto other, open_other_run(request.from, folder, door));
+  std::error_code ignored;
+  if (other && (request.fresh || !std::filesystem::exists(folder / kRunFileObject, ignored))) {
+    RunConfig copy = config;
+    ASSIGN_OR_RETURN(const ResumePoint point,
+                     find_branch_point(other->checkpoints, other->source));
+    RETURN_IF_ERROR(check_branch(copy, data.train->id(), point.text));
+  }
   if (request.fresh) {
     const auto aside = set_old_run_aside(folder, door, clock, log, me, config.lease, board);
     if (!aside.has_value()) {
@@ -191,7 +214,7 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
                      .command = command,
                      .me = me,
                      .cores = threads_if_left_open(),
-                     .age = process_age(),
+                     .age = lived_before(),
                      .machine = read_machine(),
                      .device = device,
                      .kernels = kernels_path(own_path()),
@@ -253,8 +276,12 @@ Result<int> run(const std::vector<std::string>& arguments) {
 
   Log log(clock, Level::info);
   const std::string command = command_for_the_record(arguments);
-  const Result<Outcome> ended = train_here(request, config, folder, command, clock, log);
-  if (ended.has_value()) say_how_it_ended(folder.string(), *ended);
+  NoticeBoard board;
+  // Until the very end, so that Ctrl-C twice also leaves while --on-event's command runs.
+  ASSIGN_OR_RETURN(const auto signals,
+                   SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
+  const Result<Outcome> ended = train_here(request, config, folder, command, board, clock, log);
+  if (ended.has_value()) say_how_it_ended(request, folder.string(), *ended);
   const Status told = run_event_command(request.on_event, event_of(folder, ended), clock, log);
   if (!told.has_value()) {
     log.warn("train", "the command of --on-event", {{"problem", told.error().to_string()}});
@@ -270,6 +297,9 @@ int main(int argc, char** argv) {
   tern::open_missing_standard_streams();
   // A pipe that nobody reads any more (`| head`) must not end a run; writes to it just fail.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor a limit on the size of files (ulimit -f): that write fails, and the run says so and goes
+  // on.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Before LibTorch or anything else makes a thread.
   if (const tern::Status blocked = tern::SignalWatcher::block_signals(); !blocked.has_value()) {
     tern::write_stderr(fmt::format("tern: {}\n", blocked.error().message));

@@ -34,11 +34,21 @@ std::vector<std::string> environment_with(const RunEvent& event) {
       {"TERN_REASON", one_line(event.reason)},
       {"TERN_EXIT_CODE", std::to_string(event.exit_code)},
   };
+  // `tern` put LibTorch in front of the library path and kept what was there: a Python with a
+  // LibTorch of its own must not load ours.
+  constexpr std::string_view kLibraryPath = "LD_LIBRARY_PATH=";
+  constexpr std::string_view kUsersLibraryPath = "TERN_LIBRARY_PATH=";
   std::vector<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
-    const bool is_replaced = std::ranges::any_of(
-        told, [&](const auto& ours) { return variable.starts_with(ours.first + "="); });
+    if (variable.starts_with(kUsersLibraryPath) && variable.size() > kUsersLibraryPath.size()) {
+      variables.emplace_back(std::string(kLibraryPath) +
+                             std::string(variable.substr(kUsersLibraryPath.size())));
+    }
+    const bool is_replaced =
+        variable.starts_with(kLibraryPath) || variable.starts_with(kUsersLibraryPath) ||
+        std::ranges::any_of(
+            told, [&](const auto& ours) { return variable.starts_with(ours.first + "="); });
     if (!is_replaced) variables.emplace_back(variable);
   }
   for (const auto& [name, value] : told) variables.push_back(name + "=" + value);
@@ -57,14 +67,15 @@ class SpawnPlan {
     posix_spawnattr_setflags(
         &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setpgroup(&attributes_, 0);  // one of its own
-    // tern-train blocks the signals that it waits for, and ignores SIGPIPE; both would be inherited
-    // and make a command that cannot be ended.
+    // tern-train blocks the signals that it waits for, and ignores SIGPIPE and SIGXFSZ; all would
+    // be inherited and make a command that cannot be ended.
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes_, &none);
     sigset_t defaults;
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
     posix_spawnattr_setsigdefault(&attributes_, &defaults);
   }
   ~SpawnPlan() {

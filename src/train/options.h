@@ -106,7 +106,10 @@ inline void describe(OptionSet& set, TrainOptions& options) {
            .min = 0,
            .on_resume = OnResume::may_change});
   set.add("evaluate_batch", &options.evaluate_batch,
-          {.help = "Samples per batch of an evaluation.", .min = 1, .max = 1'048'576});
+          {.help = "Samples per batch of an evaluation.",
+           .min = 1,
+           .max = 1'048'576,
+           .on_resume = OnResume::may_change});
   set.add("threads", &options.threads,
           {.help = "CPU threads that compute; 0 takes one per core. Part of the arithmetic: it is "
                    "fixed when the run begins, and a resume keeps it whatever the machine has.",

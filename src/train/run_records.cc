@@ -78,8 +78,7 @@ void RunRecords::warn_once(const Status& status) {
 }
 
 Result<int64_t> last_recorded_step(ObjectStore& run) {
-  int64_t skipped = 0;
-  ASSIGN_OR_RETURN(const auto lines, read_json_records(run, kMetricsObject, skipped));
+  ASSIGN_OR_RETURN(const auto lines, read_records(run, kMetricsObject));
   // By order in the file, not by clock or maximum: the last process may have come less far than an
   // earlier one whose lost steps are already counted. Lines of another lease behind its beginning
   // are those of a process that had not yet noticed that it was replaced.
@@ -89,12 +88,14 @@ Result<int64_t> last_recorded_step(ObjectStore& run) {
     const auto found = line.find(name);
     return found != line.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
   };
-  for (const nlohmann::json& line : lines) {
-    if (line.contains("process_begins")) {
-      last = std::max<int64_t>(0, number(line, "process_begins"));
-      lease = number(line, "lease");
-    } else if (number(line, "lease") == lease) {
-      last = std::max<int64_t>(0, number(line, "step"));
+  for (const std::string& text : lines) {
+    const std::optional<nlohmann::json> line = parse_json_record(text);
+    if (!line) continue;
+    if (line->contains("process_begins")) {
+      last = std::max<int64_t>(0, number(*line, "process_begins"));
+      lease = number(*line, "lease");
+    } else if (number(*line, "lease") == lease) {
+      last = std::max<int64_t>(0, number(*line, "step"));
     }
   }
   return last;

@@ -118,8 +118,7 @@ Result<std::string> probe_speed(const ProbeRequest& request) {
                 fmt::format("cannot measure {}; give {} or {}", request.device, kCpu, kCuda));
   }
   if (request.device == kCuda) {
-    const Result<std::string> chosen = choose_device("cuda");
-    if (!chosen.has_value()) return chosen.error();
+    RETURN_IF_ERROR(open_cuda(/*gpus_are_hidden=*/false));
   }
   try {
     return measure(request);

@@ -54,11 +54,12 @@ Status Trainer::train_one_step() {
   const Nanoseconds start = setup_.clock->now();
   spans_.enter(Span::queue);
   const Result<Batch> next = loader_->next(setup_.board->stop_token());
-  spans_.enter(Span::copy);
+  spans_.enter(Span::other);
   // A notice came while data was awaited: the loop sees it next.
   if (!next.has_value() && next.error().code == Code::cancelled) return {};
   if (!next.has_value()) return next.error();
   const Batch& batch = *next;
+  spans_.enter(Span::copy);
   spans_.reassign(Span::queue, Span::fetch, batch.waited.fetch);
   spans_.reassign(Span::queue, Span::decode, batch.waited.decode);
   spans_.reassign(Span::queue, Span::augment, batch.waited.augment);
@@ -106,9 +107,13 @@ Status Trainer::note_results(const StepResults& results) {
 
 // Before anything looks at the state as a whole.
 Status Trainer::finish_steps() {
-  const SpanScope span(spans_, Span::compute);
-  ASSIGN_OR_RETURN(const StepResults results, learner_->finish_steps());
-  return note_results(results);
+  Result<StepResults> results = StepResults{};
+  {
+    const SpanScope span(spans_, Span::compute);
+    results = learner_->finish_steps();
+  }
+  if (!results.has_value()) return results.error();
+  return note_results(*results);
 }
 
 Status Trainer::close_epoch() {
@@ -183,8 +188,10 @@ Status Trainer::save(const char* why) {
   if (!number.has_value()) {
     if (number.error().code == Code::aborted) return number.error();
     save_error_ = number.error();
-    records_->warning(fmt::format("checkpoint failed, the run goes on with the one of step {}: {}",
-                                  saved_step_, number.error().to_string()),
+    records_->warning(fmt::format("checkpoint failed, the run goes on {}: {}",
+                                  saved_step_ ? fmt::format("with the one of step {}", *saved_step_)
+                                              : std::string("without one"),
+                                  number.error().to_string()),
                       state_.step);
     return {};
   }

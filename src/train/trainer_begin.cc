@@ -22,11 +22,12 @@ Status Trainer::take_the_run() {
 Status Trainer::restore_or_start() {
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> point, find_resume_point(checkpoints_, warnings));
+  const bool is_damaged = !warnings.empty();
+  RETURN_IF_ERROR(check_origin(/*has_checkpoint=*/point.has_value()));
   const bool is_branch = !point && setup_.from.has_value();
   if (is_branch) {
     ASSIGN_OR_RETURN(point, find_branch());
   } else if (point) {
-    if (setup_.from) RETURN_IF_ERROR(check_began_there());
     // The checkpoint's own copy of the options decides; run.toml may have been lost or edited.
     ASSIGN_OR_RETURN(const auto changes, agree_with_recorded(config_, point->text.config_toml));
     for (const OptionChange& change : changes) {
@@ -36,7 +37,7 @@ Status Trainer::restore_or_start() {
   }
   if (config_.train.threads == 0) config_.train.threads = setup_.cores;
   ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner_setup()));
-  if (point) RETURN_IF_ERROR(check_arithmetic(point->text));
+  if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
   ASSIGN_OR_RETURN(learner_, Learner::create(learner_setup()));
   watch_gpu();
   const auto price = static_cast<int64_t>(config_.train.price * 1e6 + 0.5);
@@ -48,31 +49,28 @@ Status Trainer::restore_or_start() {
   if (point) RETURN_IF_ERROR(restore(*point));
   nlohmann::json fields = process_fields();
   if (is_branch) {
-    // What the other run has spent and reached is the other's.
-    if (state_.best.step != state_.step) state_.best = {};
-    state_.train_seconds = 0;
-    state_is_saved_ = false;
-    fields["from"] = {{"run", setup_.from->run.string()},
-                      {"step", state_.step},
-                      {"checkpoint", point->checkpoint.record.number}};
+    fields["from"] = become_branch(*point);
   } else if (point) {
     fields["checkpoint"] = point->checkpoint.record.number;
   }
-  const bool is_first = (!point || is_branch) && recorded == 0 && warnings.empty();
+  const bool is_first = (!point || is_branch) && recorded == 0 && !is_damaged;
   if (!is_first) fields["steps_lost"] = std::max<int64_t>(0, recorded - state_.step);
   RETURN_IF_ERROR(write_run_file());
   records_->ledger(is_first ? "start" : "resume", fields);
   records_->process_begins(state_.step);
   for (const std::string& warning : warnings) records_->warning(warning, state_.step);
-  if (!warnings.empty() && !point) {
-    records_->warning("no checkpoint is whole: starting at step 0; the damaged files are kept", 0);
+  if (is_damaged && (!point || is_branch)) {
+    records_->warning(fmt::format("no checkpoint is whole: beginning again {}; the damaged files "
+                                  "are kept",
+                                  is_branch ? "from " + setup_.from->to_string() : "at step 0"),
+                      state_.step);
   }
   setup_.log->info("train", is_first ? "starting" : "resuming",
                    {{"run", setup_.run_name},
                     {"step", std::to_string(state_.step)},
                     {"of", std::to_string(last_step())},
                     {"steps_lost", std::to_string(std::max<int64_t>(0, recorded - state_.step))}});
-  saved_step_ = state_.step;
+  if (point && !is_branch) saved_step_ = state_.step;
   first_samples_ = state_.samples;
   saved_at_ = setup_.clock->now();
   // From here on the branch needs nothing of the run it came from.
@@ -108,59 +106,43 @@ Learner::Setup Trainer::learner_setup() const {
           .kernels = setup_.kernels};
 }
 
-Result<std::optional<ResumePoint>> Trainer::find_branch() {
-  ASSIGN_OR_RETURN(ResumePoint point, find_branch_point(*setup_.from_checkpoints, *setup_.from));
-  ASSIGN_OR_RETURN(const auto changes, check_branch(config_, data_.train->id(), point.text));
-  for (const OptionChange& change : changes) {
-    setup_.log->info("train", "option differs from the run it branches from",
-                     {{"key", change.key}, {"there", change.before}, {"here", change.after}});
-  }
-  return std::optional<ResumePoint>(std::move(point));
-}
-
-// A run that is there already goes on only if it is the branch that was asked for.
-Status Trainer::check_began_there() {
-  int64_t skipped = 0;
-  ASSIGN_OR_RETURN(const auto records, read_json_records(*setup_.run, kLedgerObject, skipped));
-  const bool any_step = setup_.from->which != BranchSource::Which::step;
-  std::string began = "at step 0";
-  for (const nlohmann::json& record : records) {
-    const auto from = record.find("from");
-    if (from == record.end() || !from->is_object()) continue;
-    const auto run = from->find("run");
-    const auto step = from->find("step");
-    if (run == from->end() || !run->is_string() || step == from->end()) continue;
-    if (*run == setup_.from->run.string() && (any_step || *step == setup_.from->step)) return {};
-    began = fmt::format("from {}@{}", run->get<std::string>(), step->dump());
-  }
-  return fail(
-      Code::failed_precondition,
-      fmt::format("{} holds a run that began {}, not from {}; give the branch another --run, "
-                  "or leave out --from to go on with this one",
-                  setup_.run_name, began, setup_.from->to_string()));
-}
-
-// Says plainly when this machine does not compute what the checkpoint's would have.
-Status Trainer::check_arithmetic(const CheckpointText& recorded) {
+// Says plainly when this process does not compute what the checkpoint's would have.
+Status Trainer::check_arithmetic(const CheckpointText& recorded,
+                                 std::vector<std::string>& warnings) {
   const std::string here = instruction_set();
   // A checkpoint of before there were fingerprints says only this.
   const bool is_same = recorded.fingerprint.empty() ? recorded.instruction_set == here
                                                     : recorded.fingerprint == fingerprint_;
   if (is_same) return {};
-  const std::string difference = fmt::format(
-      "this machine gives other bits than the one that wrote the checkpoint (fingerprint {} and {} "
-      "here; {} and {} on {} here)",
-      recorded.fingerprint.empty() ? "unknown" : recorded.fingerprint, fingerprint_,
+  std::string why = fmt::format(
+      "this machine gives other bits than the one that wrote the "
+      "checkpoint ({} there, {} on {} here)",
       recorded.instruction_set, here, setup_.device);
+  // What was chosen is not the machine's doing.
+  RunConfig there;
+  OptionSet there_set = describe_run(there);
+  if (there_set.load_toml(recorded.config_toml, kRunFileObject).empty()) {
+    for (const OptionChange& change : changed_options(there_set, describe_run(config_))) {
+      if (change.key != "train.threads" && change.key != "train.portable" &&
+          change.key != "train.deterministic" && change.key != "train.device") {
+        continue;
+      }
+      why = fmt::format("{} was {} and is {}, which gives other bits", change.key, change.before,
+                        change.after);
+    }
+  }
+  why += fmt::format(" (fingerprint {}, here {})",
+                     recorded.fingerprint.empty() ? "unknown" : recorded.fingerprint, fingerprint_);
   if (config_.train.on_other_bits == "stop") {
     return fail(Code::failed_precondition,
-                difference +
-                    "; go on on a machine like the first, or with --set train.on_other_bits=go_on. "
-                    "A run begun with train.portable=true gives the same bits on more CPUs");
+                why +
+                    "; go on where it was and as it was, or with --set "
+                    "train.on_other_bits=go_on. A run begun with train.portable=true gives the "
+                    "same bits on more CPUs");
   }
-  setup_.log->warn("train", difference +
-                                ": the run goes on at its exact step, but its numbers "
-                                "will differ in the last digits from an uninterrupted run's");
+  warnings.push_back(why +
+                     ": the run goes on at its exact step, but its numbers will differ in the "
+                     "last digits from an uninterrupted run's");
   return {};
 }
 
@@ -173,7 +155,8 @@ void Trainer::watch_gpu() {
   if (!gpus || index >= gpus->size()) return;
   gpu_ = (*gpus)[index];
   gpu_driver_ = std::move(*driver);
-  energy_before_joules_ = gpu_driver_->energy_joules(setup_.gpu_index).value_or(0.0);
+  const Result<double> energy = gpu_driver_->energy_joules(setup_.gpu_index);
+  if (energy.has_value()) energy_before_joules_ = *energy;
 }
 
 Status Trainer::restore(const ResumePoint& point) {

@@ -103,12 +103,15 @@ nlohmann::json Trainer::use_fields() {
                            {"cpu_system_seconds", to_seconds(usage.ru_stime)},
                            {"peak_memory_bytes", int64_t{usage.ru_maxrss} * 1024}};
   if (gpu_) {
-    const double energy =
-        gpu_driver_->energy_joules(setup_.gpu_index).value_or(energy_before_joules_);
     fields["gpu"] = {{"name", gpu_->name},
                      {"compute_seconds", tern::to_seconds(device.compute)},
-                     {"energy_joules", energy - energy_before_joules_},
+                     {"steps", device.steps},
+                     {"dry_steps", device.dry_steps},
                      {"peak_memory_bytes", device.peak_memory_bytes}};
+    const Result<double> energy = gpu_driver_->energy_joules(setup_.gpu_index);
+    if (energy_before_joules_ && energy.has_value()) {
+      fields["gpu"]["energy_joules"] = *energy - *energy_before_joules_;
+    }
   }
   return fields;
 }
@@ -137,7 +140,7 @@ Outcome Trainer::train_and_close() {
   };
   if (!ended.has_value()) fail_with(ended.error());
   outcome.step = state_.step;
-  outcome.steps_lost = state_is_saved_ ? 0 : state_.step - saved_step_;
+  outcome.steps_lost = state_is_saved_ ? 0 : state_.step - saved_step_.value_or(0);
   // Whoever has lost the run writes nothing more into it: the ledger is its new holder's.
   if (!ended.has_value() && ended.error().code == Code::aborted) return outcome;
   if (const Status closed = close(outcome); !closed.has_value()) fail_with(closed.error());

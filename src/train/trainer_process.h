@@ -83,8 +83,9 @@ class Trainer {
 
   Status restore(const ResumePoint& point);
   Result<std::optional<ResumePoint>> find_branch();
-  Status check_began_there();
-  Status check_arithmetic(const CheckpointText& recorded);
+  Status check_origin(bool has_checkpoint);
+  nlohmann::json become_branch(const ResumePoint& point);
+  Status check_arithmetic(const CheckpointText& recorded, std::vector<std::string>& warnings);
   Learner::Setup learner_setup() const;
   void watch_gpu();
   std::unique_ptr<Loader> make_loader() const;
@@ -116,10 +117,10 @@ class Trainer {
   std::string fingerprint_;
   std::unique_ptr<GpuDriver> gpu_driver_;  // on a GPU, if NVML works
   std::optional<Gpu> gpu_;
-  double energy_before_joules_ = 0;
-  int64_t first_samples_ = 0;    // trained on before this process
-  int64_t saved_step_ = 0;       // of the newest checkpoint
-  bool state_is_saved_ = false;  // the newest checkpoint holds just this state
+  std::optional<double> energy_before_joules_;  // nothing if the driver does not tell
+  int64_t first_samples_ = 0;                   // trained on before this process
+  std::optional<int64_t> saved_step_;           // of the newest checkpoint
+  bool state_is_saved_ = false;                 // the newest checkpoint holds just this state
   Nanoseconds saved_at_{0};
   std::optional<Error> save_error_;  // of the newest attempt, if that failed
 };
