@@ -77,7 +77,7 @@ TEST_F(ManagesRuns, ARunUnderWayIsListedAndNotRemoved) {
 // Wherever the kill strikes, what is left is the whole run, or a folder with a name that says it.
 TEST_F(ManagesRuns, AKilledRemovalCanBeFinished) {
   train("big", "3");
-  const fs::path many = place_.run("big") / "many";
+  const fs::path many = place_.run("big") / "checkpoints/many";
   fs::create_directories(many);
   for (int i = 0; i < 20'000; ++i) std::ofstream(many / std::to_string(i));
 

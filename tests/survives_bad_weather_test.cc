@@ -41,6 +41,15 @@ class SurvivesBadWeather : public testing::Test {
         << process->err_so_far();
     return process;
   }
+  // Does something to the disk while the run stands still, so that it cannot end before.
+  void meanwhile(const Process& process, const std::function<void()>& act) {
+    process.signal(SIGSTOP);
+    const std::string stat = "/proc/" + std::to_string(process.pid()) + "/stat";
+    ASSERT_TRUE(wait_until([&] { return read_text(stat).find(") T ") != std::string::npos; }));
+    ASSERT_LT(place_.steps_recorded("run"), kWholeRunSteps) << "it has ended already";
+    act();
+    process.signal(SIGCONT);
+  }
   static bool wait_for_text(const Process& process, const std::string& text) {
     return wait_until([&] { return process.err_so_far().find(text) != std::string::npos; });
   }
@@ -76,7 +85,7 @@ class SurvivesBadWeather : public testing::Test {
 
 TEST_F(SurvivesBadWeather, AFullDiskIsWarnedOfAndTheRunSavesAgainWhenThereIsSpace) {
   const auto process = start_and_wait();
-  disk_->fill();
+  meanwhile(*process, [&] { disk_->fill(); });
   ASSERT_TRUE(wait_for_text(*process, kGoesOn)) << process->err_so_far();
   const size_t saved = place_.ledger("run", "checkpoint").size();
   disk_->free_again();
@@ -92,7 +101,7 @@ TEST_F(SurvivesBadWeather, AFullDiskIsWarnedOfAndTheRunSavesAgainWhenThereIsSpac
 
 TEST_F(SurvivesBadWeather, ADiskThatStaysFullFailsTheRunAndItsLastCheckpointGoesOnElsewhere) {
   const auto process = start_and_wait();
-  disk_->fill();
+  meanwhile(*process, [&] { disk_->fill(); });
   const Finished finished = process->wait();
   EXPECT_EQ(finished.exit_code, kExitUnavailable) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("the last checkpoint could not be written"));
@@ -135,7 +144,7 @@ TEST_F(SurvivesBadWeather, AFullDiskAtANoticeIsSaidAndCostsTheStepsSinceTheLastC
 
 TEST_F(SurvivesBadWeather, AFolderThatTurnsReadOnlyIsWarnedOfAndSavedToAgainAfterwards) {
   const auto process = start_and_wait();
-  disk_->make_read_only();
+  meanwhile(*process, [&] { disk_->make_read_only(); });
   ASSERT_TRUE(wait_for_text(*process, kGoesOn)) << process->err_so_far();
   const size_t saved = place_.ledger("run", "checkpoint").size();
   disk_->make_writable_again();
@@ -151,7 +160,7 @@ TEST_F(SurvivesBadWeather, AFolderThatTurnsReadOnlyIsWarnedOfAndSavedToAgainAfte
 
 TEST_F(SurvivesBadWeather, AFolderThatStaysReadOnlyFailsTheRunAndLeavesItsLastCheckpoint) {
   const auto process = start_and_wait();
-  disk_->make_read_only();
+  meanwhile(*process, [&] { disk_->make_read_only(); });
   const Finished finished = process->wait();
   EXPECT_EQ(finished.exit_code, kExitUnavailable) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("failed at step 1800"));
@@ -204,7 +213,7 @@ TEST_F(SurvivesBadWeather, AFolderThatIsMovedAwayEndsTheRunAndIsNotMadeAnew) {
 
 TEST_F(SurvivesBadWeather, AFolderThatIsPutBackIsSavedToAgain) {
   const auto process = start_and_wait();
-  std::filesystem::rename(place_.run("run"), place_.run("moved"));
+  meanwhile(*process, [&] { std::filesystem::rename(place_.run("run"), place_.run("moved")); });
   ASSERT_TRUE(wait_for_text(*process, kGoesOn)) << process->err_so_far();
   std::filesystem::rename(place_.run("moved"), place_.run("run"));
   const Finished finished = process->wait();

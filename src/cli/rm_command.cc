@@ -37,7 +37,8 @@ NAME is a run's name in runs/, or the folder of a run. Everything in that folder
 is removed and nothing outside of it: links are removed, not followed. There is
 no way back.
 
-Refused: a folder that holds no run, and a run that a process is training. If
+Refused: a folder that holds no run, or more than a run (your own files, another
+run inside), and a run that a process is training. If
 that process was on another machine, tern rm waits as long as the run's lease
 (lease.term, a minute by default) for a sign of life, and refuses if one comes.
 
@@ -67,6 +68,41 @@ Status refuse_if_held(const fs::path& folder, FileDoor& door) {
                   folder.string(), newest.record->holder.to_string(), newest.record->holder.pid));
 }
 
+Error link_refused(const fs::path& link) {
+  std::error_code error;
+  return fail(Code::failed_precondition,
+              fmt::format("{} is a link; remove the run it leads to by that name, {}, and then "
+                          "the link",
+                          link.string(), fs::read_symlink(link, error).string()));
+}
+
+// A folder that holds a run may hold a thesis as well, or another run.
+Status refuse_foreign_files(const fs::path& folder) {
+  constexpr std::string_view kOurs[] = {kRunFileObject, kLedgerObject, kMetricsObject,
+                                        "log.txt",      "report.json", "model.safetensors",
+                                        kCheckpoints,   ".tmp"};
+  constexpr size_t kNamesMax = 5;
+  std::vector<std::string> others;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    // Where a record log is kept in pieces, they are in NAME.d.
+    const std::string whole = name.ends_with(".d") ? name.substr(0, name.size() - 2) : name;
+    const bool is_ours = std::ranges::find(kOurs, std::string_view(whole)) != std::end(kOurs);
+    if (!is_ours) others.push_back(std::move(name));
+  }
+  if (others.empty()) return {};
+  std::ranges::sort(others);
+  const size_t more = others.size() - std::min(others.size(), kNamesMax);
+  others.resize(std::min(others.size(), kNamesMax));
+  return fail(Code::failed_precondition,
+              fmt::format("{} holds more than a run: {}{}; move that away first, or remove the "
+                          "folder yourself",
+                          folder.string(), fmt::join(others, ", "),
+                          more > 0 ? fmt::format(" and {} more", more) : ""));
+}
+
 bool is_inside(const fs::path& path, const fs::path& folder) {
   const fs::path relative = path.lexically_relative(folder);
   return !relative.empty() && *relative.begin() != "..";
@@ -75,14 +111,10 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
 // Everything that can be refused before anything is touched.
 Result<Doomed> look_at(const std::string& name, FileDoor& door) {
   ASSIGN_OR_RETURN(fs::path folder, parse_run_folder(name));
+  folder = folder.lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   std::error_code error;
-  if (fs::is_symlink(folder, error)) {
-    return fail(Code::failed_precondition,
-                fmt::format("{} is a link; remove the run it leads to by that name, {}, and then "
-                            "the link",
-                            folder.string(), fs::read_symlink(folder, error).string()));
-  }
+  if (fs::is_symlink(folder, error)) return link_refused(folder);
   if (!fs::is_directory(folder, error)) {
     return fail(
         Code::not_found,
@@ -94,6 +126,8 @@ Result<Doomed> look_at(const std::string& name, FileDoor& door) {
                             "that are here",
                             folder.string()));
   }
+  if (fs::is_symlink(folder / kCheckpoints, error)) return link_refused(folder / kCheckpoints);
+  RETURN_IF_ERROR(refuse_foreign_files(folder));
   const fs::path real = fs::canonical(folder, error);
   if (is_inside(fs::current_path(error), real)) {
     return fail(

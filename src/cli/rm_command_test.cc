@@ -23,13 +23,6 @@ Holder live_holder() {
   return holder;
 }
 
-Holder dead_holder() {
-  Holder holder = *this_process();
-  holder.token = "a process that is gone";
-  holder.pid_start -= 1;
-  return holder;
-}
-
 Holder holder_elsewhere() {
   Holder holder = *this_process();
   holder.token = "a process on another machine";
@@ -85,9 +78,8 @@ TEST_F(Rm, RemovesTheRunsNamedAndNoOther) {
 TEST_F(Rm, LinksAreRemovedAndNotFollowed) {
   make_run("a");
   runs_.write("precious", "thesis.tex", "x");
-  fs::create_directory_symlink(runs_ / "precious", runs_ / "a/link");
   fs::create_directory_symlink(runs_ / "precious", runs_ / "a/checkpoints/blobs/link");
-  fs::create_symlink(runs_ / "precious/thesis.tex", runs_ / "a/file");
+  fs::create_symlink(runs_ / "precious/thesis.tex", runs_ / "a/report.json");
   removed({path("a"), "--yes"});
   EXPECT_FALSE(fs::exists(runs_ / "a"));
   EXPECT_TRUE(fs::exists(runs_ / "precious/thesis.tex"));
@@ -101,6 +93,32 @@ TEST_F(Rm, ALinkToARunIsRefusedAndToldWhereItLeads) {
   EXPECT_EQ(error.code, Code::failed_precondition);
   EXPECT_THAT(error.message, HasSubstr(path("a")));
   EXPECT_TRUE(fs::exists(runs_ / "a/ledger.jsonl"));
+}
+
+TEST_F(Rm, AFolderThatHoldsMoreThanARunIsRefusedByName) {
+  make_run("a");
+  runs_.write("a", "thesis.tex", "x");
+  make_run("a/kid");
+  const Error error = refused({path("a"), "--yes"});
+  EXPECT_EQ(error.code, Code::failed_precondition);
+  EXPECT_THAT(error.message, HasSubstr("kid, thesis.tex"));
+  EXPECT_TRUE(fs::exists(runs_ / "a/thesis.tex"));
+}
+
+TEST_F(Rm, CheckpointsThatAreALinkAreRefused) {
+  make_run("a");
+  fs::rename(runs_ / "a/checkpoints", runs_ / "elsewhere");
+  fs::create_directory_symlink(runs_ / "elsewhere", runs_ / "a/checkpoints");
+  EXPECT_THAT(refused({path("a"), "--yes"}).message, HasSubstr(path("elsewhere")));
+}
+
+TEST_F(Rm, APathMayBeSpeltInAnyWay) {
+  make_run("a");
+  make_run("b");
+  fs::create_directory_symlink(runs_ / "b", runs_ / "link");
+  removed({path("a") + "/../a/.", "--yes"});
+  EXPECT_FALSE(fs::exists(runs_ / "a"));
+  EXPECT_EQ(refused({path("link") + "/.", "--yes"}).code, Code::failed_precondition);
 }
 
 TEST_F(Rm, AFolderThatIsNoRunIsRefusedAndNothingElseIsRemovedEither) {

@@ -9,6 +9,8 @@
 #include "report/run_report.h"
 #include "storage/disk_store.h"
 #include "storage/ledger.h"
+#include "storage/prefix_store.h"
+#include "storage/sequence_reader.h"
 #include "storage/sequence_record.h"
 
 namespace tern {
@@ -61,7 +63,18 @@ void read_what_the_report_knows(ObjectStore& store, ListedRun& run) {
   // Named by nothing: the line of the list begins with the name.
   const Result<RunReport> report = read_report(store, run.name);
   if (!report) {
-    const bool is_empty = report.error().code == Code::not_found;
+    PrefixStore checkpoints(store, "checkpoints");
+    const auto saved = list_checkpoints(checkpoints);
+    const bool has_saved = saved && !saved->checkpoints.empty();
+    const bool is_empty = report.error().code == Code::not_found && !has_saved;
+    if (report.error().code == Code::not_found && has_saved) {
+      run.status = "damaged";
+      run.problem = fmt::format(
+          "its records are lost, but {} checkpoints are there; the same "
+          "command resumes",
+          saved->checkpoints.size());
+      return;
+    }
     run.status = is_empty ? "empty" : "damaged";
     run.problem = is_empty ? "it ended before its first record; train it again, or remove it with "
                              "`tern rm`"

@@ -150,5 +150,13 @@ TEST_F(RunList, RecordedOptionsAreTheRunsOwnOrTheDefault) {
   EXPECT_EQ(recorded_options(**none).lease.term, LeaseOptions().term);
 }
 
+// A power cut may cost the records and leave the checkpoints.
+TEST_F(RunList, ARunWhoseRecordsAreLostIsNotAdvisedForRemoval) {
+  runs_.publish("cut", dead_holder(), {10, 20});
+  runs_.write("cut", "ledger.jsonl", "");
+  EXPECT_EQ(listed("cut").status, "damaged");
+  EXPECT_THAT(listed("cut").problem, HasSubstr("2 checkpoints are there; the same command"));
+}
+
 }  // namespace
 }  // namespace tern

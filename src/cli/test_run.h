@@ -18,13 +18,20 @@
 
 namespace tern {
 
+inline Holder dead_holder() {
+  Holder holder = *this_process();
+  holder.token = "a process that is gone";
+  holder.pid_start -= 1;
+  return holder;
+}
+
 // A folder of its own, removed with the object.
 class TestRuns {
  public:
   TestRuns() {
     std::string name = testing::TempDir() + "/tern-runs-XXXXXX";
     EXPECT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
+    path_ = std::filesystem::path(name).lexically_normal();
   }
   ~TestRuns() {
     std::error_code ignored;

@@ -179,6 +179,15 @@ TEST_F(DiskStoreTest, ObjectsAreFilesUnderTheRoot) {
   EXPECT_THAT(temps(), IsEmpty());
 }
 
+TEST_F(DiskStoreTest, APipeInPlaceOfAFileIsRefusedAndNotWaitedFor) {
+  auto store = open();
+  ASSERT_TRUE(store->put("ledger", "x"));
+  ASSERT_TRUE(std::filesystem::remove(root_ / "ledger"));
+  ASSERT_EQ(mkfifo((root_ / "ledger").c_str(), 0600), 0);
+  EXPECT_FALSE(store->get("ledger").has_value());
+  EXPECT_FALSE(store->get_range("ledger", 0, 1).has_value());
+}
+
 TEST_F(DiskStoreTest, LookingLeavesNoTrace) {
   auto store = DiskStore::open(root_ / "typo/", door_).value();
   EXPECT_EQ(store->get("x").error().code, Code::not_found);

@@ -70,7 +70,8 @@ struct OpenFile {
 };
 
 Result<OpenFile> open_to_read(const std::filesystem::path& path) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a pipe that lies where a file should be is refused below, not waited for.
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.is_open()) return look_error("read", path, errno);
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return look_error("read", path, errno);

@@ -37,7 +37,8 @@ Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path&
   for (int number = 1; number <= kOldRunsMax; ++number) {
     std::filesystem::path aside = folder;
     aside += fmt::format("{}.{}", mark, number);
-    if (std::filesystem::exists(aside, error)) continue;
+    // A link that leads nowhere takes the name too.
+    if (std::filesystem::exists(std::filesystem::symlink_status(aside, error))) continue;
     std::filesystem::rename(folder, aside, error);
     if (!error) return aside;
     return fail(Code::permission_denied,
@@ -64,13 +65,19 @@ Result<std::optional<std::filesystem::path>> set_old_run_aside(
                             folder.string()));
   }
   const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();
+  std::filesystem::path aside;
   {
     ASSIGN_OR_RETURN(const auto store, DiskStore::open(plain, door));
     PrefixStore checkpoints(*store, kCheckpoints);
     ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, board.stop_token()));
+    // Renamed while it is held, so that nobody can take it in between; given back where it is then.
+    const auto renamed = rename_to_free_number(plain, mark);
+    if (!renamed) {
+      held->release().permit_unchecked_error();
+      return renamed.error();
+    }
+    aside = *renamed;
   }
-  // Renamed while it is held, so that nobody can take it in between; given back where it is then.
-  ASSIGN_OR_RETURN(const std::filesystem::path aside, rename_to_free_number(plain, mark));
   ASSIGN_OR_RETURN(const auto store, DiskStore::open(aside, door));
   PrefixStore checkpoints(*store, kCheckpoints);
   ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, std::stop_token()));

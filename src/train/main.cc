@@ -190,8 +190,7 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
   std::error_code ignored;
   if (other && (request.fresh || !std::filesystem::exists(folder / kRunFileObject, ignored))) {
     RunConfig copy = config;
-    ASSIGN_OR_RETURN(const ResumePoint point,
-                     find_branch_point(other->checkpoints, other->source));
+    ASSIGN_OR_RETURN(const ResumePoint point, find_branch_point(other->checkpoints, other->source));
     RETURN_IF_ERROR(check_branch(copy, data.train->id(), point.text));
   }
   if (request.fresh) {

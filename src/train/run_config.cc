@@ -268,6 +268,11 @@ Result<fs::path> parse_run_folder(const std::string& text) {
                                            "of this machine; give a path or a name",
                                            text));
   }
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  if (std::ranges::any_of(text, is_control)) {
+    return fail(Code::invalid,
+                "the run folder's name has a control character in it; give a plain name");
+  }
   if (text.empty()) {
     return fail(Code::invalid, "the run folder's name is empty; give a path or a name");
   }

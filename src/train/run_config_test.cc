@@ -237,6 +237,7 @@ TEST_F(RunConfigTest, ANameStandsForAFolderUnderRuns) {
   EXPECT_EQ(*parse_run_folder("./demo"), "./demo");
   EXPECT_EQ(*parse_run_folder("."), ".");
   EXPECT_EQ(*parse_run_folder("file:///var/run1"), "/var/run1");
+  EXPECT_EQ(parse_run_folder("line\nbreak").error().code, Code::invalid);
 
   fs::create_directories("demo");  // somebody's folder, no run
   EXPECT_EQ(*parse_run_folder("demo"), "runs/demo");
@@ -302,6 +303,10 @@ TEST(TrainFlags, WrongOrMissingValuesAreRefused) {
   const std::vector<std::vector<std::string>> wrong = {{},
                                                        {"a", "b"},
                                                        {"a", "--steps", "-5"},
+                                                       {"a", "--run", ""},
+                                                       {"a", "--from", ""},
+                                                       {"a", "--on-event", ""},
+                                                       {"a", "--halt-file", ""},
                                                        {"a", "--steps", "2.5"},
                                                        {"a", "--steps"},
                                                        {"a", "--set"},

@@ -36,17 +36,22 @@ std::string check_step_count(const std::string& text) {
   return fmt::format("'{}' is no number of steps; write 0 or more", text);
 }
 
+// An unset variable of a script must not mean "not given".
+std::string check_not_empty(const std::string& text) {
+  return text.empty() ? "is given and empty; write a value, or leave the flag out" : "";
+}
+
 }  // namespace
 
 void add_train_flags(CLI::App& app, TrainRequest& request) {
   app.add_option("FILE", request.file);
-  app.add_option("--run", request.run);
+  app.add_option("--run", request.run)->check(check_not_empty);
   // One value each: a list that takes all it can get would also take FILE.
   app.add_option("--set", request.assignments)->allow_extra_args(false);
   app.add_option("--steps", request.steps)->check(check_step_count);
-  app.add_option("--halt-file", request.halt_file);
-  app.add_option("--from", request.from);
-  app.add_option("--on-event", request.on_event);
+  app.add_option("--halt-file", request.halt_file)->check(check_not_empty);
+  app.add_option("--from", request.from)->check(check_not_empty);
+  app.add_option("--on-event", request.on_event)->check(check_not_empty);
   app.add_flag("--fresh", request.fresh);
 }
 
