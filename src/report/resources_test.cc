@@ -132,10 +132,9 @@ TEST_F(ResourcesTest, AGpuIsTheNewestAndItsUseIsOfAllThatTold) {
   EXPECT_DOUBLE_EQ(report.gpu->mean_power_watts.value_or(0), 200);
   EXPECT_EQ(report.gpu->energy_joules, 80'000);
   EXPECT_EQ(report.gpu->peak_memory_bytes, 9'000'000'000);
-  EXPECT_THAT(
-      format_report(report),
-      HasSubstr("gpu            NVIDIA H200, in a step 50 % of the time, 200 W, "
-                "peak memory 9.0 GB, driver 580\n"));
+  EXPECT_THAT(format_report(report),
+              HasSubstr("gpu            NVIDIA H200, in a step 50 % of the time, 200 W, "
+                        "peak memory 9.0 GB, driver 580\n"));
 }
 
 TEST_F(ResourcesTest, AGpuWhoseUseNobodyToldIsStillNamed) {
