@@ -93,6 +93,16 @@ TEST_F(ManagesRuns, AKilledRemovalCanBeFinished) {
   EXPECT_TRUE(fs::is_empty(place_ / "runs"));
 }
 
+TEST_F(ManagesRuns, WhatIsNotTernsIsNotRemovedWithARun) {
+  train("mine", "1");
+  std::ofstream(place_.run("mine") / "thesis.tex") << "x";
+  const Finished refused = place_.tern({"rm", "mine", "--yes"});
+  EXPECT_EQ(refused.exit_code, kExitPrecondition);
+  EXPECT_THAT(refused.err, HasSubstr("thesis.tex"));
+  fs::remove(place_.run("mine") / "thesis.tex");
+  EXPECT_EQ(place_.tern({"rm", "mine", "--yes"}).exit_code, 0) << "all else is tern's";
+}
+
 TEST_F(ManagesRuns, CheckpointsAreListedAndDamageIsFound) {
   train("run", "24");
   const auto list = json_of({"checkpoints", "run", "--json"});

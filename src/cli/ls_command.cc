@@ -23,7 +23,8 @@ constexpr std::string_view kHelp =
 A line tells how the run ended (done, preempted, stopped, failed) or that it is
 running, how far it came, its last accuracy on the test data, what it takes on
 disk and when it last wrote a record. A run that cannot be read is listed as
-damaged, with the reason. Folders that hold no run are passed over.
+damaged, or as unreadable if it may not be, with the reason. Folders that hold
+no run are passed over.
 
 Read on: `tern report NAME` tells all about one run, `tern checkpoints NAME`
 lists what it has saved, `tern rm NAME` removes it.
@@ -35,6 +36,7 @@ Result<std::vector<std::filesystem::path>> find_runs(const std::string& given) {
   const std::filesystem::path folder = given.empty() ? kRuns : given;
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
+    if (error == std::errc::permission_denied) return file_error("list", folder, error.value());
     if (given.empty()) return std::vector<std::filesystem::path>();
     return fail(Code::not_found,
                 fmt::format("there is no folder {}; give a folder that holds runs, or none for {}/",
@@ -46,7 +48,8 @@ Result<std::vector<std::filesystem::path>> find_runs(const std::string& given) {
                                                                     : folder.parent_path()};
   }
   std::vector<std::filesystem::path> runs;
-  for (const std::string& name : run_names(folder)) runs.push_back(folder / name);
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, run_names(folder));
+  for (const std::string& name : names) runs.push_back(folder / name);
   return runs;
 }
 

@@ -47,6 +47,7 @@ and `tern rm NAME.removed.1` goes on. `tern ls` lists the runs that are here.
 )";
 
 constexpr char kCheckpoints[] = "checkpoints";
+constexpr char kTemps[] = ".tmp";
 
 // A run that may be removed, as far as can be known without taking it.
 struct Doomed {
@@ -80,7 +81,7 @@ Error link_refused(const fs::path& link) {
 Status refuse_foreign_files(const fs::path& folder) {
   constexpr std::string_view kOurs[] = {kRunFileObject, kLedgerObject, kMetricsObject,
                                         "log.txt",      "report.json", "model.safetensors",
-                                        kCheckpoints,   ".tmp"};
+                                        kCheckpoints,   kTemps};
   constexpr size_t kNamesMax = 5;
   std::vector<std::string> others;
   std::error_code error;
@@ -89,9 +90,15 @@ Status refuse_foreign_files(const fs::path& folder) {
     std::string name = entry->path().filename().string();
     // Where a record log is kept in pieces, they are in NAME.d.
     const std::string whole = name.ends_with(".d") ? name.substr(0, name.size() - 2) : name;
-    const bool is_ours = std::ranges::find(kOurs, std::string_view(whole)) != std::end(kOurs);
+    // A folder under the name of a file is somebody else's; a link is removed, not followed.
+    std::error_code gone;
+    const bool may_be = whole != name || name == kCheckpoints || name == kTemps ||
+                        !fs::is_directory(entry->symlink_status(gone));
+    const bool is_ours =
+        may_be && std::ranges::find(kOurs, std::string_view(whole)) != std::end(kOurs);
     if (!is_ours) others.push_back(std::move(name));
   }
+  if (error) return file_error("list", folder, error.value());
   if (others.empty()) return {};
   std::ranges::sort(others);
   const size_t more = others.size() - std::min(others.size(), kNamesMax);
@@ -108,11 +115,24 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+// Links are seen only by a path without "/." or "/" at its end. Refused where ".." follows a link:
+// the short path would be that of another folder.
+Result<fs::path> find_folder(const std::string& name) {
+  ASSIGN_OR_RETURN(const fs::path given, parse_run_folder(name));
+  std::error_code error;
+  fs::path folder = fs::absolute(given, error).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  if (fs::exists(given, error) && !fs::equivalent(given, folder, error)) {
+    return fail(Code::failed_precondition,
+                fmt::format("{} leads through a link and back; write the path without '..'",
+                            given.string()));
+  }
+  return folder;
+}
+
 // Everything that can be refused before anything is touched.
 Result<Doomed> look_at(const std::string& name, FileDoor& door) {
-  ASSIGN_OR_RETURN(fs::path folder, parse_run_folder(name));
-  folder = folder.lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
+  ASSIGN_OR_RETURN(const fs::path folder, find_folder(name));
   std::error_code error;
   if (fs::is_symlink(folder, error)) return link_refused(folder);
   if (!fs::is_directory(folder, error)) {
@@ -175,6 +195,7 @@ Status delete_folder(const fs::path& folder) {
 }
 
 Status remove_run(const Doomed& doomed, FileDoor& door, Clock& clock, Log& log) {
+  RETURN_IF_ERROR(refuse_foreign_files(doomed.folder));  // people take their time to answer
   ASSIGN_OR_RETURN(const Holder me, this_process());
   ASSIGN_OR_RETURN(const auto store, DiskStore::open(doomed.folder, door));
   const LeaseOptions lease = recorded_options(*store).lease;

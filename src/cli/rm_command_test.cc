@@ -105,6 +105,32 @@ TEST_F(Rm, AFolderThatHoldsMoreThanARunIsRefusedByName) {
   EXPECT_TRUE(fs::exists(runs_ / "a/thesis.tex"));
 }
 
+TEST_F(Rm, OnlyTernsOwnKindOfEntryIsTerns) {
+  make_run("a");
+  for (const char* name : {"log.txt", "run.toml", "report.json", "model.safetensors",
+                           "metrics.jsonl", "ledger.jsonl.d/00000001", ".tmp/x"}) {
+    runs_.write("a", name, "");
+  }
+  for (int i = 1; i <= 6; ++i) runs_.write("a", "note" + std::to_string(i), "x");
+  EXPECT_THAT(refused({path("a"), "--yes"}).message,
+              HasSubstr(": note1, note2, note3, note4, note5 and 1 more; "));
+  for (int i = 1; i <= 6; ++i) fs::remove(runs_ / "a" / ("note" + std::to_string(i)));
+  make_run("b");
+  runs_.write("b", "report.json/thesis.tex", "x");
+  EXPECT_THAT(refused({path("b"), "--yes"}).message, HasSubstr(": report.json; "));
+  removed({path("a"), "--yes"});
+  EXPECT_EQ(count(), 1u);
+}
+
+TEST_F(Rm, APathBackOutOfALinkIsNotTakenForAnotherFolder) {
+  make_run("a");
+  make_run("elsewhere/a");
+  fs::create_directory_symlink("elsewhere/a", runs_ / "link");
+  EXPECT_EQ(refused({path("link/../a"), "--yes"}).code, Code::failed_precondition);
+  EXPECT_TRUE(fs::exists(runs_ / "a/ledger.jsonl"));
+  EXPECT_TRUE(fs::exists(runs_ / "elsewhere/a/ledger.jsonl"));
+}
+
 TEST_F(Rm, CheckpointsThatAreALinkAreRefused) {
   make_run("a");
   fs::rename(runs_ / "a/checkpoints", runs_ / "elsewhere");

@@ -12,6 +12,7 @@
 #include "storage/prefix_store.h"
 #include "storage/sequence_reader.h"
 #include "storage/sequence_record.h"
+#include "train/fresh.h"
 
 namespace tern {
 namespace {
@@ -21,6 +22,7 @@ using nlohmann::json;
 
 // Holds hundreds of lines: one whole record is certainly among them.
 constexpr int64_t kTailBytes = 64 * 1024;
+constexpr char kCheckpoints[] = "checkpoints";
 
 // When the newest record of a records object was written, from its last lines alone: the metrics of
 // a long run are large.
@@ -51,36 +53,38 @@ int64_t bytes_in(const fs::path& folder, FileDoor& door) {
   return bytes;
 }
 
-bool is_half_removed(const std::string& name) {
-  const size_t mark = name.rfind(kRemovedMark);
-  if (mark == name.npos) return false;
-  const std::string_view number = std::string_view(name).substr(mark + kRemovedMark.size());
-  return number.size() > 1 && number[0] == '.' &&
-         number.find_first_not_of("0123456789", 1) == number.npos;
+void set_unread(ListedRun& run, const Error& error) {
+  run.status = error.code == Code::permission_denied ? "unreadable" : "damaged";
+  run.problem = error.message;
+}
+
+// A run without records. They may be lost; the checkpoints, which are worth more, need not be.
+void look_for_checkpoints(ObjectStore& store, ListedRun& run) {
+  PrefixStore checkpoints(store, kCheckpoints);
+  const Result<CheckpointList> list = list_checkpoints(checkpoints);
+  if (!list) return set_unread(run, list.error());
+  const size_t count = list->checkpoints.size();
+  run.status = "damaged";
+  if (count > 0) {
+    run.problem =
+        fmt::format("its records are lost, but {} checkpoint{} there; the same command resumes",
+                    count, count == 1 ? " is" : "s are");
+  } else if (!list->damaged.empty()) {
+    run.problem = fmt::format(
+        "its records are lost and its checkpoints damaged; see `tern "
+        "checkpoints {}`",
+        run.name);
+  } else {
+    run.status = "empty";
+    run.problem = "it ended before its first record; train it again, or remove it with `tern rm`";
+  }
 }
 
 void read_what_the_report_knows(ObjectStore& store, ListedRun& run) {
   // Named by nothing: the line of the list begins with the name.
   const Result<RunReport> report = read_report(store, run.name);
-  if (!report) {
-    PrefixStore checkpoints(store, "checkpoints");
-    const auto saved = list_checkpoints(checkpoints);
-    const bool has_saved = saved && !saved->checkpoints.empty();
-    const bool is_empty = report.error().code == Code::not_found && !has_saved;
-    if (report.error().code == Code::not_found && has_saved) {
-      run.status = "damaged";
-      run.problem = fmt::format(
-          "its records are lost, but {} checkpoints are there; the same "
-          "command resumes",
-          saved->checkpoints.size());
-      return;
-    }
-    run.status = is_empty ? "empty" : "damaged";
-    run.problem = is_empty ? "it ended before its first record; train it again, or remove it with "
-                             "`tern rm`"
-                           : report.error().message;
-    return;
-  }
+  if (!report && report.error().code == Code::not_found) return look_for_checkpoints(store, run);
+  if (!report) return set_unread(run, report.error());
   run.status = status_name(report->status);
   run.step = report->step;
   run.total_steps = report->total_steps;
@@ -102,25 +106,40 @@ std::string format_ago(const ListedRun& run, int64_t now_ms) {
          " ago";
 }
 
+// No permission to see whether it holds a run.
+bool is_closed_to_us(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (!entry.is_directory(error)) return false;
+  if (!fs::exists(entry.path() / kLedgerObject, error) && error == std::errc::permission_denied) {
+    return true;
+  }
+  fs::directory_iterator(entry.path() / kCheckpoints, error);
+  return error == std::errc::permission_denied;
+}
+
 }  // namespace
 
 bool is_run_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::is_regular_file(folder / kLedgerObject, error)) return true;
-  for (fs::directory_iterator entry(folder / "checkpoints", error), end; !error && entry != end;
+  for (fs::directory_iterator entry(folder / kCheckpoints, error), end; !error && entry != end;
        entry.increment(error)) {
     if (record_number(entry->path().filename().string())) return true;
   }
   return false;
 }
 
-std::vector<std::string> run_names(const fs::path& folder) {
+Result<std::vector<std::string>> run_names(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (printable(name) == name && is_run_folder(entry->path())) names.push_back(name);
+    if (printable(name) != name) continue;
+    if (is_run_folder(entry->path()) || is_closed_to_us(*entry)) names.push_back(name);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return file_error("list", folder, error.value());
   }
   std::ranges::sort(names);
   return names;
@@ -140,7 +159,7 @@ ListedRun read_listed_run(const fs::path& folder, FileDoor& door) {
   for (const char* name : {kLedgerObject, kMetricsObject}) {
     run.last_ms = std::max(run.last_ms, last_record_ms(**store, name));
   }
-  if (is_half_removed(run.name)) {
+  if (has_aside_mark(run.name, kRemovedMark)) {
     run.status = "half removed";
     run.problem = fmt::format("`tern rm {}` goes on with it", run.name);
   }

@@ -21,7 +21,7 @@ inline constexpr std::string_view kRemovedMark = ".removed";
 
 struct ListedRun {
   std::string name;     // the folder's
-  std::string status;   // as in reports; or "damaged", "empty" or "half removed"
+  std::string status;   // as in reports; or "damaged", "unreadable", "empty", "half removed"
   std::string problem;  // empty, or why there is no more to say, and what to try
   int64_t step = 0;
   int64_t total_steps = 0;
@@ -34,9 +34,10 @@ struct ListedRun {
 // so; a run.toml may be somebody's run file, and a folder of checkpoints another program's.
 bool is_run_folder(const std::filesystem::path& folder);
 
-// The names of the runs in `folder`, sorted; names that no line can hold are left out. Reads
-// nothing of the runs. Nothing if the folder does not exist.
-std::vector<std::string> run_names(const std::filesystem::path& folder);
+// The names of the runs in `folder`, sorted, and of folders that may be runs but cannot be looked
+// into; names that no line can hold are left out. Reads nothing of the runs. Nothing if the folder
+// does not exist; permission_denied if it cannot be listed.
+Result<std::vector<std::string>> run_names(const std::filesystem::path& folder);
 
 // One run, as far as it can be read: what is wrong with it is told in it.
 ListedRun read_listed_run(const std::filesystem::path& folder, FileDoor& door);

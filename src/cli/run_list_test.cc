@@ -1,6 +1,7 @@
 #include "cli/run_list.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -60,8 +61,8 @@ TEST_F(RunList, OnlyFoldersWithARunAreListed) {
   runs_.write_ledger("line\nbreak", "done");
   runs_.publish("begun", *this_process(), {});
   std::ofstream(runs_ / "a file") << "x";
-  EXPECT_THAT(run_names(runs_.path()), ElementsAre("a", "b", "begun"));
-  EXPECT_THAT(run_names(runs_ / "nowhere"), ElementsAre());
+  EXPECT_THAT(*run_names(runs_.path()), ElementsAre("a", "b", "begun"));
+  EXPECT_THAT(*run_names(runs_ / "nowhere"), ElementsAre());
   EXPECT_EQ(ls({"--names"}), "a\nb\nbegun\n");
 }
 
@@ -76,6 +77,44 @@ TEST_F(RunList, ADamagedRunIsListedAndStopsNothing) {
   EXPECT_THAT(text, HasSubstr("\nbroken  damaged "));
   EXPECT_THAT(text, HasSubstr("\nwhole   done "));
   EXPECT_EQ(std::ranges::count(text, '\n'), 4) << text;
+}
+
+TEST_F(RunList, ARunThatLostItsRecordsIsNotCalledEmptyWhileItHasCheckpoints) {
+  runs_.publish("lost", *this_process(), {10, 20});
+  runs_.publish("one", *this_process(), {10});
+  runs_.write("one", "ledger.jsonl", "");
+  runs_.publish("none", *this_process(), {});
+  EXPECT_EQ(listed("lost").status, "damaged");
+  EXPECT_EQ(listed("lost").problem,
+            "its records are lost, but 2 checkpoints are there; the same command resumes");
+  EXPECT_EQ(listed("one").status, "damaged");
+  EXPECT_EQ(listed("one").problem,
+            "its records are lost, but 1 checkpoint is there; the same command resumes");
+  EXPECT_EQ(listed("none").status, "empty");
+}
+
+TEST_F(RunList, WhatMayNotBeReadIsListedAsUnreadable) {
+  constexpr uid_t kNobody = 65534;
+  const auto no_one = std::filesystem::perms::none;
+  runs_.write_ledger("closed", "done");
+  runs_.write_ledger("open", "done");
+  std::filesystem::permissions(runs_.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(runs_ / "closed", no_one);
+  const uid_t before = geteuid();
+  if (before == 0 && seteuid(kNobody) != 0) GTEST_SKIP() << "root here cannot become another user";
+  const auto names = run_names(runs_.path());
+  const ListedRun closed = listed("closed");
+  const auto inside = ls_command({}, {runs_ / "closed"});
+  const auto below = ls_command({}, {runs_ / "closed/runs"});
+  ASSERT_EQ(seteuid(before), 0);
+  std::filesystem::permissions(runs_ / "closed", std::filesystem::perms(0755));
+  EXPECT_THAT(*names, ElementsAre("closed", "open"));
+  EXPECT_EQ(closed.status, "unreadable");
+  EXPECT_THAT(closed.problem, HasSubstr("ermission denied"));
+  for (const auto& refused : {inside, below}) {
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Code::permission_denied);
+  }
 }
 
 TEST_F(RunList, IsALineARunInColumns) {

@@ -180,12 +180,19 @@ TEST_F(DiskStoreTest, ObjectsAreFilesUnderTheRoot) {
 }
 
 TEST_F(DiskStoreTest, APipeInPlaceOfAFileIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(mkfifo((root_ / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", root_ / "link");
+  std::filesystem::create_symlink("/dev/zero", root_ / "device");
   auto store = open();
-  ASSERT_TRUE(store->put("ledger", "x"));
-  ASSERT_TRUE(std::filesystem::remove(root_ / "ledger"));
-  ASSERT_EQ(mkfifo((root_ / "ledger").c_str(), 0600), 0);
-  EXPECT_FALSE(store->get("ledger").has_value());
-  EXPECT_FALSE(store->get_range("ledger", 0, 1).has_value());
+  for (const char* name : {"pipe", "link", "device"}) {
+    const auto bytes = store->get(name);
+    ASSERT_FALSE(bytes.has_value()) << name;
+    EXPECT_EQ(bytes.error().code, Code::corrupt) << name;
+    EXPECT_THAT(bytes.error().message, HasSubstr("no regular file")) << name;
+    EXPECT_EQ(store->get_range(name, 0, 1).error().code, Code::corrupt) << name;
+    EXPECT_EQ(store->stat(name).error().code, Code::corrupt) << name;
+  }
+  EXPECT_THAT(names_in(*store), IsEmpty());
 }
 
 TEST_F(DiskStoreTest, LookingLeavesNoTrace) {

@@ -64,6 +64,20 @@ Error look_error(std::string_view verb, const std::filesystem::path& path, int e
   return file_error(verb, path, is_absent ? ENOENT : error_number);
 }
 
+// A pipe, a device or a socket where an object should be: nobody's bytes, and some never end.
+Error special_file_error(std::string_view verb, const std::filesystem::path& path) {
+  return fail(Code::corrupt,
+              fmt::format("cannot {} {}: it is no regular file but a pipe, a device or a socket; "
+                          "remove it",
+                          verb, path.string()));
+}
+
+// A folder means that there is no such object.
+Status check_is_regular(std::string_view verb, const std::filesystem::path& path, mode_t mode) {
+  if (S_ISREG(mode)) return {};
+  return S_ISDIR(mode) ? look_error(verb, path, EISDIR) : special_file_error(verb, path);
+}
+
 struct OpenFile {
   FileDescriptor fd;
   int64_t size_bytes;
@@ -72,10 +86,11 @@ struct OpenFile {
 Result<OpenFile> open_to_read(const std::filesystem::path& path) {
   // O_NONBLOCK: a pipe that lies where a file should be is refused below, not waited for.
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.is_open() && errno == ENXIO) return special_file_error("read", path);  // a socket
   if (!fd.is_open()) return look_error("read", path, errno);
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return look_error("read", path, errno);
-  if (!S_ISREG(info.st_mode)) return look_error("read", path, EISDIR);
+  RETURN_IF_ERROR(check_is_regular("read", path, info.st_mode));
   return OpenFile{std::move(fd), info.st_size};
 }
 
@@ -253,7 +268,7 @@ Result<Bytes> RealFileDoor::read_range(const Path& path, int64_t offset, int64_t
 Result<int64_t> RealFileDoor::size_bytes(const Path& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return look_error("stat", path, errno);
-  if (!S_ISREG(info.st_mode)) return look_error("stat", path, EISDIR);
+  RETURN_IF_ERROR(check_is_regular("stat", path, info.st_mode));
   return int64_t{info.st_size};
 }
 

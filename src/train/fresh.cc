@@ -52,6 +52,14 @@ Result<std::filesystem::path> rename_to_free_number(const std::filesystem::path&
 
 }  // namespace
 
+bool has_aside_mark(std::string_view name, std::string_view mark) {
+  const size_t at = name.rfind(mark);
+  if (mark.empty() || at == name.npos) return false;
+  const std::string_view number = name.substr(at + mark.size());
+  return number.size() > 1 && number[0] == '.' &&
+         number.find_first_not_of("0123456789", 1) == number.npos;
+}
+
 Result<std::optional<std::filesystem::path>> set_old_run_aside(
     const std::filesystem::path& folder, FileDoor& door, Clock& clock, Log& log, const Holder& me,
     const LeaseOptions& lease, const NoticeBoard& board, std::string_view mark) {
@@ -65,11 +73,16 @@ Result<std::optional<std::filesystem::path>> set_old_run_aside(
                             folder.string()));
   }
   const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();
+  const bool stays = has_aside_mark(plain.filename().string(), mark);
   std::filesystem::path aside;
   {
     ASSIGN_OR_RETURN(const auto store, DiskStore::open(plain, door));
     PrefixStore checkpoints(*store, kCheckpoints);
     ASSIGN_OR_RETURN(const auto held, take(checkpoints, clock, log, me, lease, board.stop_token()));
+    if (stays) {
+      RETURN_IF_ERROR(held->release());
+      return std::optional<std::filesystem::path>(plain);
+    }
     // Renamed while it is held, so that nobody can take it in between; given back where it is then.
     const auto renamed = rename_to_free_number(plain, mark);
     if (!renamed) {

@@ -63,6 +63,42 @@ TEST_F(Fresh, AMarkSaysWhyTheRunWasSetAside) {
   EXPECT_EQ(*aside, folder_ / "run.removed.1");
 }
 
+TEST_F(Fresh, WhatHasTheMarkKeepsItsName) {
+  make_run("one");
+  std::filesystem::rename(folder_ / "run", folder_ / "run.removed.7");
+  const auto aside = set_old_run_aside(folder_ / "run.removed.7", door_, clock_, log_, me_, {},
+                                       board_, ".removed");
+  ASSERT_TRUE(aside.has_value()) << aside.error().to_string();
+  EXPECT_EQ(*aside, folder_ / "run.removed.7");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run.removed.7" / "one"));
+  EXPECT_FALSE(has_aside_mark("run.removed", ".removed"));
+  EXPECT_FALSE(has_aside_mark("run.removed.1x", ".removed"));
+  EXPECT_FALSE(has_aside_mark("run.1", ""));
+}
+
+TEST_F(Fresh, ALinkThatLeadsNowhereTakesItsNumber) {
+  make_run("one");
+  std::filesystem::create_symlink("nowhere", folder_ / "run.1");
+  const auto aside = set_aside();
+  ASSERT_TRUE(aside.has_value()) << aside.error().to_string();
+  EXPECT_EQ(*aside, folder_ / "run.2");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "run.1"));
+}
+
+TEST_F(Fresh, ARunThatCannotBeMovedIsGivenBack) {
+  make_run("one");
+  const std::filesystem::path longest = folder_ / std::string(255, 'n');  // no room for ".1"
+  std::filesystem::rename(folder_ / "run", longest);
+  const auto aside = set_old_run_aside(longest, door_, clock_, log_, me_, {}, board_);
+  ASSERT_FALSE(aside.has_value());
+  EXPECT_EQ(aside.error().code, Code::permission_denied);
+  auto store = DiskStore::open(longest, door_);
+  PrefixStore checkpoints(**store, "checkpoints");
+  const auto newest = newest_record(checkpoints);
+  ASSERT_TRUE(newest.has_value() && newest->record);
+  EXPECT_EQ(newest->record->kind, RecordKind::release);
+}
+
 TEST_F(Fresh, AFolderThatHoldsNoRunIsLeftAlone) {
   std::filesystem::create_directories(folder_ / "run");
   std::ofstream(folder_ / "run" / "thesis.tex") << "x";

@@ -254,7 +254,9 @@ Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector
   return config;
 }
 
-Result<fs::path> parse_run_folder(const std::string& text) {
+namespace {
+
+Result<fs::path> resolve_run_folder(const std::string& text) {
   constexpr std::string_view kFileScheme = "file://";
   if (text.starts_with(kFileScheme)) {
     const std::string path = text.substr(kFileScheme.size());
@@ -268,11 +270,6 @@ Result<fs::path> parse_run_folder(const std::string& text) {
                                            "of this machine; give a path or a name",
                                            text));
   }
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
-  if (std::ranges::any_of(text, is_control)) {
-    return fail(Code::invalid,
-                "the run folder's name has a control character in it; give a plain name");
-  }
   if (text.empty()) {
     return fail(Code::invalid, "the run folder's name is empty; give a path or a name");
   }
@@ -285,6 +282,20 @@ Result<fs::path> parse_run_folder(const std::string& text) {
                              fs::exists(fs::path(text) / "checkpoints", error);
   if (!fs::exists(named, error) && is_a_run_here) return fs::path(text);
   return named;
+}
+
+}  // namespace
+
+Result<fs::path> parse_run_folder(const std::string& text) {
+  ASSIGN_OR_RETURN(fs::path folder, resolve_run_folder(text));
+  // One that is there can still be reported on and removed.
+  std::error_code error;
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(text, is_control) && !fs::exists(folder, error)) {
+    return fail(Code::invalid,
+                "the run folder's name has a control character in it; give a plain name");
+  }
+  return folder;
 }
 
 Result<fs::path> run_folder(const TrainRequest& request, const RunConfig& config) {

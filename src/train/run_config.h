@@ -72,7 +72,8 @@ Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector
 
 // The folder that a DIR|NAME argument means. A NAME (no '/', not "." or "..") is runs/NAME; but if
 // that does not exist and a folder of this name holds a run, it is that folder. file:///abs/path is
-// /abs/path; other URIs are `invalid`. Opens and creates nothing.
+// /abs/path; other URIs are `invalid`, and so are control characters in the name of a folder that
+// is not there yet. Opens and creates nothing.
 Result<std::filesystem::path> parse_run_folder(const std::string& text);
 
 // The run folder of a request: its --run, else runs/<recipe>.

@@ -237,7 +237,6 @@ TEST_F(RunConfigTest, ANameStandsForAFolderUnderRuns) {
   EXPECT_EQ(*parse_run_folder("./demo"), "./demo");
   EXPECT_EQ(*parse_run_folder("."), ".");
   EXPECT_EQ(*parse_run_folder("file:///var/run1"), "/var/run1");
-  EXPECT_EQ(parse_run_folder("line\nbreak").error().code, Code::invalid);
 
   fs::create_directories("demo");  // somebody's folder, no run
   EXPECT_EQ(*parse_run_folder("demo"), "runs/demo");
@@ -254,6 +253,16 @@ TEST_F(RunConfigTest, AFolderThatIsNotOnThisMachineIsRefused) {
     ASSERT_FALSE(folder) << text;
     EXPECT_EQ(folder.error().code, Code::invalid);
   }
+}
+
+TEST_F(RunConfigTest, ANewRunHasNoControlCharactersInItsName) {
+  for (const char* text : {"a\nb", "runs/a\tb", "file:///nowhere/\x1b[31m", "\x7f"}) {
+    const auto folder = parse_run_folder(text);
+    ASSERT_FALSE(folder) << text;
+    EXPECT_EQ(folder.error().code, Code::invalid);
+  }
+  fs::create_directories("runs/a\nb");
+  EXPECT_EQ(*parse_run_folder("a\nb"), "runs/a\nb") << "it is there, and may be removed";
 }
 
 TEST_F(RunConfigTest, ARunFolderIsNamedAfterTheRecipeUnlessGiven) {
