@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -45,11 +44,15 @@ std::set<std::string> parsed_flags(const Command& command) {
   const std::string source =
       read(fs::path(TERN_SOURCE_DIR) / "src/cli" / (std::string(command.name) + "_command.cc"));
   EXPECT_FALSE(source.empty()) << command.name;
-  const std::regex added(R"(add_(flag|option)\(\s*"([^"]*)\")");
-  for (std::sregex_iterator it(source.begin(), source.end(), added), end; it != end; ++it) {
-    std::istringstream names((*it)[2].str());
-    for (std::string name; std::getline(names, name, ',');) {
-      if (name.starts_with("--")) flags.insert(name);
+  for (const std::string_view call : {"add_flag(", "add_option("}) {
+    for (size_t at = source.find(call); at != source.npos; at = source.find(call, at + 1)) {
+      // The names are the first argument: "-h,--help".
+      const size_t open = source.find('"', at);
+      const size_t close = source.find('"', open + 1);
+      std::istringstream names(source.substr(open + 1, close - open - 1));
+      for (std::string name; std::getline(names, name, ',');) {
+        if (name.starts_with("--")) flags.insert(name);
+      }
     }
   }
   return flags;
