@@ -21,6 +21,9 @@ enum class Stream : uint32_t {
   init = 3,         // the model's first weights
   step = 4,         // randomness inside the model (dropout) at one step
   fingerprint = 5,  // synthetic data that stands for no user's
+  view = 6,         // which part of one image is seen
+  colour = 7,       // changes of one image's colours
+  replace = 8,      // which sample stands in for a bad one
 };
 
 // The bare function (Salmon et al., SC'11): 10 rounds. Known-answer tests are in random_test.cc.
