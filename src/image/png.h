@@ -1,0 +1,18 @@
+// PNG by libpng. Palette, greyscale, alpha and 16 bits all become RGB of 8 bits: 16 bits are
+// scaled down by dividing by 257, rounded; alpha is dropped as Pillow's convert("RGB") drops it.
+#pragma once
+
+#include "image/image.h"
+
+namespace tern {
+
+Result<ImageInfo> probe_png(BytesView encoded);
+
+// The whole image. `corrupt` on a bad checksum or an early end. Takes memory only after the
+// header's size was checked.
+Status read_png(BytesView encoded, Pixels& pixels);
+
+// For people to look at. REQUIRES: at least one pixel.
+Result<Bytes> write_png(const Pixels& pixels);
+
+}  // namespace tern

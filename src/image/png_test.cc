@@ -1,0 +1,209 @@
+#include "image/png.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <cmath>
+
+#include "core/random.h"
+
+namespace tern {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct PngKind {
+  uint32_t width = 0;
+  uint32_t height = 0;
+  int depth = 8;
+  int colour = PNG_COLOR_TYPE_RGB;
+  int interlace = PNG_INTERLACE_NONE;
+  std::vector<png_color> palette;
+  std::vector<png_byte> palette_alpha;
+};
+
+void take_bytes(png_structp png, png_bytep from, size_t size) {
+  static_cast<Bytes*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(from), size);
+}
+
+// Any PNG, of rows as the format packs them. libpng ends the test on a mistake in it.
+Bytes make_png(const PngKind& kind, std::vector<std::vector<png_byte>> rows) {
+  Bytes made;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(png, &made, take_bytes, nullptr);
+  png_set_IHDR(png, info, kind.width, kind.height, kind.depth, kind.colour, kind.interlace,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (!kind.palette.empty()) {
+    png_set_PLTE(png, info, kind.palette.data(), static_cast<int>(kind.palette.size()));
+  }
+  if (!kind.palette_alpha.empty()) {
+    png_set_tRNS(png, info, kind.palette_alpha.data(), static_cast<int>(kind.palette_alpha.size()),
+                 nullptr);
+  }
+  png_write_info(png, info);
+  std::vector<png_bytep> pointers;
+  for (std::vector<png_byte>& row : rows) pointers.push_back(row.data());
+  png_write_image(png, pointers.data());
+  png_write_end(png, nullptr);
+  png_destroy_write_struct(&png, &info);
+  return made;
+}
+
+std::vector<uint8_t> pixels_of(BytesView encoded) {
+  Pixels pixels;
+  const Status status = read_png(encoded, pixels);
+  EXPECT_TRUE(status) << status.error().to_string();
+  return pixels.rgb;
+}
+
+Pixels noise(int32_t width, int32_t height) {
+  Pixels pixels{.size = {width, height}};
+  pixels.rgb.resize(static_cast<size_t>(3 * width * height));
+  Random random(1, Stream::fingerprint, 0);
+  for (uint8_t& byte : pixels.rgb) byte = static_cast<uint8_t>(random.below(256));
+  return pixels;
+}
+
+Bytes written(const Pixels& pixels) {
+  Result<Bytes> png = write_png(pixels);
+  EXPECT_TRUE(png);
+  return std::move(png).value();
+}
+
+TEST(Png, WhatIsWrittenIsRead) {
+  for (const ImageSize size : {ImageSize{1, 1}, {7, 5}, {300, 2}, {2, 300}}) {
+    const Pixels pixels = noise(size.width, size.height);
+    const Bytes png = written(pixels);
+    const Result<ImageInfo> info = probe_image(png);
+    ASSERT_TRUE(info);
+    EXPECT_EQ(*info, (ImageInfo{.format = ImageFormat::png, .size = size}));
+    Pixels read{.size = {1, 1}, .rgb = std::vector<uint8_t>(1000, 3)};
+    ASSERT_TRUE(read_png(png, read));
+    EXPECT_EQ(read.size, size);
+    EXPECT_EQ(read.rgb, pixels.rgb);
+  }
+}
+
+TEST(Png, GreyIsRepeated) {
+  const PngKind kind{.width = 2, .height = 1, .colour = PNG_COLOR_TYPE_GRAY};
+  EXPECT_THAT(pixels_of(make_png(kind, {{9, 200}})), ElementsAre(9, 9, 9, 200, 200, 200));
+}
+
+TEST(Png, OneBitIsBlackAndWhite) {
+  const PngKind kind{.width = 3, .height = 1, .depth = 1, .colour = PNG_COLOR_TYPE_GRAY};
+  EXPECT_THAT(pixels_of(make_png(kind, {{0b01000000}})),
+              ElementsAre(0, 0, 0, 255, 255, 255, 0, 0, 0));
+}
+
+TEST(Png, AlphaIsDroppedAndNotMixedIn) {
+  const PngKind kind{.width = 2, .height = 1, .colour = PNG_COLOR_TYPE_RGBA};
+  EXPECT_THAT(pixels_of(make_png(kind, {{1, 2, 3, 0, 4, 5, 6, 128}})),
+              ElementsAre(1, 2, 3, 4, 5, 6));
+  const PngKind grey{.width = 2, .height = 1, .colour = PNG_COLOR_TYPE_GRAY_ALPHA};
+  EXPECT_THAT(pixels_of(make_png(grey, {{8, 0, 9, 1}})), ElementsAre(8, 8, 8, 9, 9, 9));
+}
+
+TEST(Png, APaletteIsLookedUpAndItsTransparencyDropped) {
+  const PngKind kind{.width = 3,
+                     .height = 1,
+                     .colour = PNG_COLOR_TYPE_PALETTE,
+                     .palette = {{10, 20, 30}, {40, 50, 60}},
+                     .palette_alpha = {0, 128}};
+  EXPECT_THAT(pixels_of(make_png(kind, {{1, 0, 1}})),
+              ElementsAre(40, 50, 60, 10, 20, 30, 40, 50, 60));
+}
+
+TEST(Png, SixteenBitsAreDividedBy257AndRounded) {
+  PngKind kind{.width = 65'535, .height = 1, .depth = 16, .colour = PNG_COLOR_TYPE_GRAY};
+  std::vector<png_byte> row;
+  for (uint32_t i = 0; i < kind.width; ++i) {
+    row.push_back(static_cast<png_byte>(i >> 8));
+    row.push_back(static_cast<png_byte>(i & 0xFF));
+  }
+  const std::vector<uint8_t> pixels = pixels_of(make_png(kind, {row}));
+  ASSERT_EQ(pixels.size(), size_t{3} * kind.width);
+  for (uint32_t i = 0; i < kind.width; ++i) {
+    ASSERT_EQ(pixels[size_t{3} * i], std::lround(i / 257.0)) << i;
+  }
+}
+
+TEST(Png, InterlacedIsTheSame) {
+  const Pixels pixels = noise(13, 11);
+  std::vector<std::vector<png_byte>> rows;
+  for (auto row = pixels.rgb.begin(); row != pixels.rgb.end(); row += 39) {
+    rows.emplace_back(row, row + 39);
+  }
+  const PngKind kind{.width = 13, .height = 11, .interlace = PNG_INTERLACE_ADAM7};
+  EXPECT_EQ(pixels_of(make_png(kind, rows)), pixels.rgb);
+}
+
+TEST(Png, AnEarlyEndIsFoundWhereverItIs) {
+  const Bytes png = written(noise(20, 20));
+  for (size_t size = 0; size < png.size(); ++size) {
+    Pixels pixels;
+    const Status status = read_png(BytesView(png).substr(0, size), pixels);
+    ASSERT_FALSE(status) << size << " of " << png.size();
+    ASSERT_EQ(status.error().code, Code::corrupt);
+  }
+}
+
+TEST(Png, AFlippedBitIsFoundOrHarmless) {
+  const Pixels pixels = noise(9, 9);
+  const Bytes png = written(pixels);
+  size_t refused = 0;
+  for (size_t bit = 0; bit < png.size() * 8; ++bit) {
+    Bytes damaged = png;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    Pixels read;
+    const Status status = read_png(damaged, read);
+    if (status) {
+      ASSERT_EQ(read.rgb, pixels.rgb) << bit;
+    } else {
+      ASSERT_EQ(status.error().code, Code::corrupt);
+      ++refused;
+    }
+  }
+  // Every byte of these few chunks is under a checksum or is one.
+  EXPECT_EQ(refused, png.size() * 8);
+}
+
+TEST(Png, ASizeThatTheFileCannotHoldTakesNoMemory) {
+  Bytes png = written(noise(4, 4));
+  const auto set_size = [&](uint32_t width, uint32_t height) {
+    for (size_t i = 0; i < 4; ++i) {
+      png[16 + i] = static_cast<char>(width >> (24 - 8 * i));
+      png[20 + i] = static_cast<char>(height >> (24 - 8 * i));
+    }
+  };
+  for (const auto& [width, height] : std::vector<std::pair<uint32_t, uint32_t>>{{0, 4},
+                                                                                {4, 0},
+                                                                                {65'536, 1},
+                                                                                {1, 65'536},
+                                                                                {65'535, 65'535},
+                                                                                {0xFFFFFFFF, 1},
+                                                                                {16'000, 16'000}}) {
+    set_size(width, height);
+    Pixels pixels;
+    const Status status = read_png(png, pixels);
+    ASSERT_FALSE(status) << width << "x" << height;
+    EXPECT_EQ(status.error().code, Code::corrupt);
+    EXPECT_EQ(pixels.rgb.capacity(), 0U);
+    EXPECT_FALSE(probe_image(png));
+  }
+}
+
+TEST(Png, WhatIsNoImageSaysSo) {
+  for (const BytesView bytes : {BytesView(), BytesView("GIF89a......"), BytesView("\x89PN"),
+                                BytesView("\x89PNG\r\n\x1A\n")}) {
+    const Result<ImageInfo> info = probe_image(bytes);
+    ASSERT_FALSE(info);
+    EXPECT_EQ(info.error().code, Code::corrupt);
+    EXPECT_THAT(info.error().message, HasSubstr("leave it out"));
+  }
+}
+
+}  // namespace
+}  // namespace tern
