@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "dataset/test_folder.h"
+#include "dataset/test_read.h"
 
 namespace tern {
 namespace {
@@ -56,7 +57,7 @@ TEST_F(Cifar10Test, ReadsTheFiveFilesInOrder) {
   std::vector<uint8_t> image(3072);
   for (int64_t sample = 0; sample < 10; ++sample) {
     EXPECT_EQ(dataset->label(sample), sample / 2 + 1);
-    ASSERT_TRUE(dataset->read(sample, image));
+    ASSERT_TRUE(read_whole(*dataset, sample, image));
     const auto pixel = static_cast<uint8_t>(10 * (sample / 2 + 1) + sample % 2);
     EXPECT_EQ(image, std::vector<uint8_t>(3072, pixel));
   }

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/result.h"
+#include "image/decoder.h"
+#include "image/image.h"
 
 namespace tern {
 
@@ -20,19 +24,35 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-// Immutable after it is opened; safe from any thread.
+// Immutable after it is opened; safe from any thread. A sample is read in two steps, so that
+// waiting for bytes and working on them can be told apart, and the second is given what it needs:
+// which part of the image, at which size.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual int64_t size() const = 0;
   virtual int64_t classes() const = 0;
-  // The shape every sample is decoded to; uint8, channel by channel (CHW).
+  // The shape that samples have without a view; uint8, channel by channel (CHW). Height and width
+  // are 0 if samples have different sizes: those can only be read with a view.
   virtual ImageShape shape() const = 0;
-  // REQUIRES: 0 <= sample < size().
+  // REQUIRES, of all below: 0 <= sample < size().
+  virtual ImageInfo info(int64_t sample) const = 0;
   virtual int64_t label(int64_t sample) const = 0;
-  // Writes the decoded sample. REQUIRES: image.size() == shape().bytes().
-  virtual Status read(int64_t sample, std::span<uint8_t> image) const = 0;
+
+  // The sample's bytes as stored; they stay valid while `buffer`, which they may lie in, is left
+  // alone. May block for one read.
+  virtual Result<BytesView> fetch(int64_t sample, Bytes& buffer) const = 0;
+  // Writes the pixels (CHW): what `view` asks for, or the whole sample at its own size.
+  // REQUIRES: `stored` is what fetch() gave; image has the size that view, or shape(), says.
+  virtual Status decode(int64_t sample, BytesView stored, const View* view, ImageDecoder& decoder,
+                        std::span<uint8_t> image) const = 0;
+
+  // How many consecutive samples lie in each file, in order: what a windowed shuffle keeps
+  // together. They add up to size().
+  virtual std::vector<int64_t> shards() const { return {size()}; }
+  // For messages: the sample's name, its file and offset.
+  virtual std::string where(int64_t sample) const = 0;
 
   // Hash of the index (names, sizes, labels, content hashes; docs/format_dataset_id.md): the same
   // samples have the same id however they are stored.
@@ -43,8 +63,13 @@ class Dataset {
 
 enum class Split { train, test };
 
+// Told once of each thing that keeps a file from being staged (data.stage); the run goes on
+// without. Called from any thread.
+using OnStageFailure = std::function<void(const Error& error)>;
+
 struct DataOptions;
 // Opens one split as the options say. Errors name the file, what is wrong and what to do.
-Result<std::unique_ptr<Dataset>> open_dataset(const DataOptions& options, Split split);
+Result<std::unique_ptr<Dataset>> open_dataset(const DataOptions& options, Split split,
+                                              OnStageFailure on_stage_failure = {});
 
 }  // namespace tern

@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kLabelsMagic = 0x00000801;
 constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kColourImagesMagic = 0x00000804;
+constexpr int64_t kChannelsMax = 255;  // what ImageInfo holds
 
 struct IdxFile {
   std::string path;
@@ -122,6 +123,14 @@ Result<ImageShape> image_shape(const IdxFile& file, const IdxHeader& header) {
   if (shape.channels == 0 || shape.height == 0 || shape.width == 0) {
     return corrupt_file(file, fmt::format("says its images are {}x{}x{}; fetch it again",
                                           shape.channels, shape.height, shape.width));
+  }
+  if (shape.channels > kChannelsMax || shape.height > kImageSideMax ||
+      shape.width > kImageSideMax) {
+    return fail(Code::invalid,
+                fmt::format("{}: has images of {} channels and {}x{} pixels, but at most {} and "
+                            "{}x{} can be read; use smaller ones",
+                            file.path, shape.channels, shape.width, shape.height, kChannelsMax,
+                            kImageSideMax, kImageSideMax));
   }
   return shape;
 }

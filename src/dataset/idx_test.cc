@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "dataset/test_folder.h"
+#include "dataset/test_read.h"
 
 namespace tern {
 namespace {
@@ -41,7 +42,7 @@ Bytes read_all(const Dataset& dataset) {
   Bytes pixels;
   std::vector<uint8_t> image(static_cast<size_t>(dataset.shape().bytes()));
   for (int64_t sample = 0; sample < dataset.size(); ++sample) {
-    EXPECT_TRUE(dataset.read(sample, image));
+    EXPECT_TRUE(read_whole(dataset, sample, image));
     pixels.append(image.begin(), image.end());
   }
   return pixels;
@@ -167,6 +168,17 @@ TEST_F(IdxTest, ImagesWithoutPixelsAreCorrupt) {
   EXPECT_THAT(error().message, HasSubstr("1x0x4"));
   folder_.write(kImages, idx_bytes(0x803, {0xffffffff, 0xffffffff, 0}, ""));
   EXPECT_EQ(error().code, Code::corrupt);
+}
+
+TEST_F(IdxTest, ImagesThatNoIndexCanDescribeAreRefused) {
+  folder_.write(kImages, idx_bytes(0x803, {1, 65'536, 1}, Bytes(65'536, 'x')));
+  folder_.write(kLabels, idx_bytes(0x801, {1}, "\1"));
+  EXPECT_EQ(error().code, Code::invalid);
+  EXPECT_THAT(error().message, HasSubstr("1x65536 pixels"));
+  folder_.write(kImages, idx_bytes(0x804, {1, 256, 1, 1}, Bytes(256, 'x')));
+  EXPECT_EQ(error().code, Code::invalid);
+  folder_.write(kImages, idx_bytes(0x804, {1, 255, 1, 1}, Bytes(255, 'x')));
+  EXPECT_TRUE(open());
 }
 
 TEST_F(IdxTest, EmptyDataSetIsRefused) {

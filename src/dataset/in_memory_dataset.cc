@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "core/hash.h"
@@ -48,6 +49,10 @@ std::string dataset_id(const Samples& samples, Split split) {
 InMemoryDataset::InMemoryDataset(std::string name, Split split, Samples samples)
     : name_(std::move(name)), samples_(std::move(samples)), id_(dataset_id(samples_, split)) {
   TERN_CHECK(samples_.size() > 0);
+  const ImageShape& shape = samples_.shape;
+  TERN_CHECK(shape.width > 0 && shape.width <= kImageSideMax);
+  TERN_CHECK(shape.height > 0 && shape.height <= kImageSideMax);
+  TERN_CHECK(shape.channels > 0 && shape.channels <= std::numeric_limits<uint8_t>::max());
   TERN_CHECK(static_cast<int64_t>(samples_.pixels.size()) ==
              samples_.size() * samples_.shape.bytes());
   TERN_CHECK(std::ranges::all_of(
@@ -59,12 +64,31 @@ int64_t InMemoryDataset::label(int64_t sample) const {
   return samples_.labels[static_cast<size_t>(sample)];
 }
 
-Status InMemoryDataset::read(int64_t sample, std::span<uint8_t> image) const {
+ImageInfo InMemoryDataset::info(int64_t sample) const {
   TERN_CHECK(sample >= 0 && sample < size());
-  const BytesView content = content_of(samples_, sample);
-  TERN_CHECK(image.size() == content.size());
-  std::memcpy(image.data(), content.data(), content.size());
+  const ImageShape& shape = samples_.shape;
+  return {.format = ImageFormat::raw,
+          .size = {static_cast<int32_t>(shape.width), static_cast<int32_t>(shape.height)},
+          .channels = static_cast<uint8_t>(shape.channels)};
+}
+
+Result<BytesView> InMemoryDataset::fetch(int64_t sample, Bytes& /*buffer*/) const {
+  TERN_CHECK(sample >= 0 && sample < size());
+  return content_of(samples_, sample);
+}
+
+Status InMemoryDataset::decode(int64_t sample, BytesView stored, const View* view,
+                               ImageDecoder& decoder, std::span<uint8_t> image) const {
+  if (view != nullptr) {
+    return decoder.decode(stored, info(sample), *view, image).at(where(sample));
+  }
+  TERN_CHECK(image.size() == stored.size());
+  std::memcpy(image.data(), stored.data(), stored.size());
   return {};
+}
+
+std::string InMemoryDataset::where(int64_t sample) const {
+  return fmt::format("sample {} of {}", sample, name_);
 }
 
 }  // namespace tern

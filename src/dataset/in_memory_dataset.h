@@ -27,19 +27,25 @@ std::string_view split_name(Split split);
 // depends on the samples only, not on where or how they are stored.
 std::string dataset_id(const Samples& samples, Split split);
 
-// Immutable, so safe from any thread; nothing fails or blocks once it is made.
+// Immutable, so safe from any thread; nothing blocks once it is made, and only decoding with a view
+// can fail.
 class InMemoryDataset final : public Dataset {
  public:
-  // REQUIRES: at least one sample; pixels for exactly as many samples as there are labels; labels
-  // within [0, classes). Readers of files have checked this, naming the file where it does not
-  // hold.
+  // REQUIRES: at least one sample; sides of 1 to kImageSideMax and at most 255 channels; pixels for
+  // exactly as many samples as there are labels; labels within [0, classes). Readers of files have
+  // checked this, naming the file where it does not hold.
   InMemoryDataset(std::string name, Split split, Samples samples);
 
   int64_t size() const override { return samples_.size(); }
   int64_t classes() const override { return samples_.classes; }
   ImageShape shape() const override { return samples_.shape; }
+  ImageInfo info(int64_t sample) const override;
   int64_t label(int64_t sample) const override;
-  Status read(int64_t sample, std::span<uint8_t> image) const override;
+  // A view into the data set's own memory; `buffer` is left alone.
+  Result<BytesView> fetch(int64_t sample, Bytes& buffer) const override;
+  Status decode(int64_t sample, BytesView stored, const View* view, ImageDecoder& decoder,
+                std::span<uint8_t> image) const override;
+  std::string where(int64_t sample) const override;
   const std::string& id() const override { return id_; }
   const std::string& name() const override { return name_; }
 

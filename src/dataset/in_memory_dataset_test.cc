@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "dataset/test_folder.h"
+#include "dataset/test_read.h"
 
 namespace tern {
 namespace {
@@ -72,10 +73,42 @@ TEST(InMemoryDataset, GivesBackWhatWasPutIn) {
   EXPECT_EQ(dataset.name(), "idx:somewhere/train");
   EXPECT_EQ(dataset.id(), dataset_id(three_samples(), Split::train));
   std::vector<uint8_t> image(4);
-  ASSERT_TRUE(dataset.read(1, image));
+  ASSERT_TRUE(read_whole(dataset, 1, image));
   EXPECT_EQ(image, (std::vector<uint8_t>{'b', 'b', 'b', 'b'}));
   EXPECT_EQ(dataset.label(0), 3);
   EXPECT_EQ(dataset.label(2), 1);
+}
+
+TEST(InMemoryDataset, FetchGivesItsOwnMemoryAndLeavesTheBufferAlone) {
+  const InMemoryDataset dataset("idx:somewhere/train", Split::train, three_samples());
+  Bytes buffer = "untouched";
+  const Result<BytesView> first = dataset.fetch(2, buffer);
+  const Result<BytesView> second = dataset.fetch(2, buffer);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(*first, "cccc");
+  EXPECT_EQ(first->data(), second->data());
+  EXPECT_EQ(buffer, "untouched");
+  EXPECT_EQ(dataset.where(2), "sample 2 of idx:somewhere/train");
+  EXPECT_EQ(dataset.shards(), std::vector<int64_t>{3});
+}
+
+TEST(InMemoryDataset, ViewIsCutFromRawPixels) {
+  const InMemoryDataset dataset(
+      "x", Split::train, {.shape = {1, 2, 3}, .classes = 2, .pixels = "abcdef", .labels = {1}});
+  EXPECT_EQ(dataset.info(0),
+            (ImageInfo{.format = ImageFormat::raw, .size = {3, 2}, .channels = 1}));
+  ImageDecoder decoder;
+  const View view{.left = 1,
+                  .top = 0,
+                  .width = 2,
+                  .height = 2,
+                  .out_width = 2,
+                  .out_height = 2,
+                  .mirror = true};
+  std::vector<uint8_t> image(4);
+  Bytes buffer;
+  ASSERT_TRUE(dataset.decode(0, dataset.fetch(0, buffer).value(), &view, decoder, image));
+  EXPECT_EQ(image, (std::vector<uint8_t>{'c', 'b', 'f', 'e'}));
 }
 
 TEST(InMemoryDatasetDeathTest, SamplesThatDoNotFitTogetherAreOurBug) {

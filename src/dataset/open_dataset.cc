@@ -1,15 +1,20 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <new>
+#include <utility>
 
 #include "dataset/cifar10.h"
 #include "dataset/dataset.h"
 #include "dataset/idx.h"
 #include "dataset/in_memory_dataset.h"
+#include "dataset/indexed_dataset.h"
 #include "dataset/options.h"
 
 namespace tern {
 namespace {
+
+namespace fs = std::filesystem;
 
 Result<std::unique_ptr<Dataset>> open_format(const DataOptions& options, Split split) {
   if (options.format == "idx") return open_idx(options, split);
@@ -19,11 +24,50 @@ Result<std::unique_ptr<Dataset>> open_format(const DataOptions& options, Split s
                                          options.format));
 }
 
+// `tern data import` leaves these while it works, and adds the index last.
+bool is_half_imported(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "import.json", ignored) ||
+         fs::is_directory(folder / "shards", ignored);
+}
+
+Result<std::unique_ptr<Dataset>> open_imported(const DataOptions& options, Split split,
+                                               OnStageFailure on_stage_failure) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                   open_indexed(options.path, split, options.stage, std::move(on_stage_failure)));
+  if (dataset->classes() != options.classes) {
+    return fail(Code::invalid,
+                fmt::format("the data set in {} has {} classes, but data.classes is {}; set "
+                            "data.classes={}",
+                            options.path, dataset->classes(), options.classes, dataset->classes()));
+  }
+  return dataset;
+}
+
+Result<std::unique_ptr<Dataset>> open_as_found(const DataOptions& options, Split split,
+                                               OnStageFailure on_stage_failure) {
+  if (is_imported(options.path)) return open_imported(options, split, std::move(on_stage_failure));
+  Result<std::unique_ptr<Dataset>> opened = open_format(options, split);
+  if (opened || opened.error().code != Code::not_found) return opened;
+  // Only now: a folder that has the format's files is that, whatever else lies in it.
+  if (is_half_imported(options.path)) {
+    return fail(Code::failed_precondition,
+                fmt::format("the import into {} is not finished; run `tern data import` again",
+                            options.path));
+  }
+  return fail(Code::not_found,
+              fmt::format("{}. If the data there is of another kind, run `tern data import {} DST` "
+                          "and set data.path=DST",
+                          opened.error().message, options.path));
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> open_dataset(const DataOptions& options, Split split) {
+Result<std::unique_ptr<Dataset>> open_dataset(const DataOptions& options, Split split,
+                                              OnStageFailure on_stage_failure) {
   try {
-    return open_format(options, split).at(fmt::format("open the {} data", split_name(split)));
+    return open_as_found(options, split, std::move(on_stage_failure))
+        .at(fmt::format("open the {} data", split_name(split)));
   } catch (const std::bad_alloc&) {
     // The one place where this much memory is asked for at once, so it is worth a message.
     return fail(Code::exhausted,

@@ -6,6 +6,8 @@
 #include "dataset/dataset.h"
 #include "dataset/options.h"
 #include "dataset/test_folder.h"
+#include "dataset/test_index.h"
+#include "dataset/test_read.h"
 
 namespace tern {
 namespace {
@@ -39,6 +41,60 @@ TEST(OpenDataset, ErrorsSayWhichSplit) {
   EXPECT_THAT(opened.error().message, HasSubstr("open the test data: "));
 }
 
+TEST(OpenDataset, ImportedFolderIsRecognisedWhateverTheFormat) {
+  const TestFolder folder;
+  make_test_set({.test_samples = 20}).write(folder);
+  for (const char* format : {"idx", "cifar10"}) {
+    const auto opened = open_dataset({.format = format, .path = folder.path()}, Split::test);
+    ASSERT_TRUE(opened) << opened.error().to_string();
+    EXPECT_EQ(opened.value()->size(), 20);
+    EXPECT_EQ(opened.value()->name(), "imported:" + folder.path() + "/test");
+  }
+}
+
+TEST(OpenDataset, OtherNumberOfClassesIsRefusedWithBoth) {
+  const TestFolder folder;
+  make_test_set().write(folder);
+  const auto opened = open_dataset({.path = folder.path(), .classes = 200}, Split::train);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::invalid);
+  EXPECT_THAT(opened.error().message, HasSubstr("has 10 classes"));
+  EXPECT_THAT(opened.error().message, HasSubstr("data.classes is 200"));
+  EXPECT_THAT(opened.error().message, HasSubstr("data.classes=10"));
+}
+
+TEST(OpenDataset, ImportThatIsNotFinishedIsSaidToBe) {
+  for (const char* left_behind : {"import.json", "shards/00000.shard"}) {
+    const TestFolder folder;
+    folder.write(left_behind, "x");
+    const auto opened = open_dataset({.path = folder.path()}, Split::train);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Code::failed_precondition);
+    EXPECT_THAT(opened.error().message, HasSubstr("the import into " + folder.path() +
+                                                  " is not finished; run `tern data "
+                                                  "import` again"));
+  }
+}
+
+TEST(OpenDataset, FolderOfSomethingElseMentionsTheImport) {
+  const TestFolder folder;
+  folder.write("cat/1.jpg", "x");
+  const auto opened = open_dataset({.path = folder.path()}, Split::train);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::not_found);
+  EXPECT_THAT(opened.error().message, HasSubstr("train-images-idx3-ubyte"));
+  EXPECT_THAT(opened.error().message, HasSubstr("tern data import " + folder.path() + " DST"));
+}
+
+TEST(OpenDataset, DamagedIndexIsNotTakenForAnotherFormat) {
+  const TestFolder folder;
+  folder.write(kIndexFile, "TERNSET1 and then nothing");
+  const auto opened = open_dataset({.path = folder.path()}, Split::train);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::corrupt);
+  EXPECT_THAT(opened.error().message, HasSubstr(kIndexFile));
+}
+
 TEST(OpenDataset, DebiansFashionMnistHasTheKnownCountsAndBalancedClasses) {
   const DataOptions options;
   if (!std::filesystem::exists(options.path)) {
@@ -56,7 +112,7 @@ TEST(OpenDataset, DebiansFashionMnistHasTheKnownCountsAndBalancedClasses) {
     EXPECT_EQ(counts, std::vector<int64_t>(10, dataset.size() / 10));
     // A pullover is no black square: the pixels are really there.
     std::vector<uint8_t> image(784);
-    ASSERT_TRUE(dataset.read(dataset.size() - 1, image));
+    ASSERT_TRUE(read_whole(dataset, dataset.size() - 1, image));
     EXPECT_NE(image, std::vector<uint8_t>(784, 0));
   }
 }

@@ -12,12 +12,20 @@ struct DataOptions {
   std::string path = "/usr/share/datasets/fashion-mnist";
   int64_t classes = 10;
   int64_t file_bytes_max = int64_t{4} << 30;
+  std::string stage;
+  std::string shuffle = "full";
+  std::string on_bad_sample = "stop";
+  std::string source;
+  std::string source_sha256;
+  int64_t source_bytes = 0;
+  std::string source_note;
 };
 
 inline void describe(OptionSet& set, DataOptions& options) {
   set.add("format", &options.format,
           {.help = "How the samples are stored: idx (MNIST's files, plain or .gz) or cifar10 (the "
-                   "binary batches).",
+                   "binary batches). A folder that `tern data import` made is recognised whatever "
+                   "this says.",
            .choices = {"idx", "cifar10"}});
   set.add("path", &options.path,
           {.help = "Folder with the data files. May differ between machines: what must agree is "
@@ -36,6 +44,43 @@ inline void describe(OptionSet& set, DataOptions& options) {
            .max = 1e15,
            .on_resume = OnResume::may_change,
            .across_ranks = AcrossRanks::may_differ});
+  set.add(
+      "stage", &options.stage,
+      {.help =
+           "Copy the data set to this folder of a local disk, once and verified, ahead of need: "
+           "for data on a network file system. Empty: read it where it is.",
+       .on_resume = OnResume::may_change,
+       .across_ranks = AcrossRanks::may_differ});
+  set.add(
+      "shuffle", &options.shuffle,
+      {.help = "How far samples are mixed in every epoch: full; window:W (shards in random order, "
+               "the samples of W shards mixed: fewer, longer reads); sequential (not at all)."});
+  set.add(
+      "on_bad_sample", &options.on_bad_sample,
+      {.help = "What a sample that cannot be read or decoded does: stop (the run), skip (the batch "
+               "is smaller) or replace (another sample stands in, always the same). Each is named "
+               "once and counted in the report.",
+       .choices = {"stop", "skip", "replace"}});
+  set.add("source", &options.source,
+          {.help = "An https:// address to fetch and import the data from when data.path does not "
+                   "exist.",
+           .on_resume = OnResume::may_change,
+           .across_ranks = AcrossRanks::may_differ});
+  set.add("source_sha256", &options.source_sha256,
+          {.help = "What the fetched file's SHA-256 must be, in hex digits.",
+           .on_resume = OnResume::may_change,
+           .across_ranks = AcrossRanks::may_differ});
+  set.add("source_bytes", &options.source_bytes,
+          {.help = "How large the fetched file is, to be said before it is fetched.",
+           .min = 0,
+           .on_resume = OnResume::may_change,
+           .across_ranks = AcrossRanks::may_differ});
+  set.add(
+      "source_note", &options.source_note,
+      {.help = "For data that may not be fetched by a program: what to download, and what to type "
+               "next. Shown when data.path does not exist.",
+       .on_resume = OnResume::may_change,
+       .across_ranks = AcrossRanks::may_differ});
 }
 
 }  // namespace tern

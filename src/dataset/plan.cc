@@ -1,23 +1,18 @@
 #include "dataset/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <bit>
+#include <charconv>
+#include <numeric>
 #include <utility>
 
 #include "core/hash.h"
 #include "core/random.h"
-#include "core/result.h"
+#include "dataset/shard_windows.h"
 
 namespace tern {
 namespace {
-
-// Four would do for large data sets. Tiny ones need more, because their round functions have one or
-// two bits: with 12 every order of 2, 3 or 4 samples is within 0.1 % of equally likely (with 8, 1.6
-// %).
-constexpr int kRounds = 12;
-
-constexpr uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
-constexpr uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 
 uint64_t order_key(const std::string& dataset_id, uint64_t seed) {
   Sha256 hash;
@@ -30,36 +25,58 @@ uint64_t order_key(const std::string& dataset_id, uint64_t seed) {
   return key;
 }
 
-// A keyed bijection on [0, 2^(2 * half_bits)): each round exchanges the halves and mixes one into
-// the other, which can be undone whatever the mixing function is.
-struct Feistel {
-  int half_bits;
-  uint64_t key;
-  uint64_t epoch;
-
-  uint64_t permute(uint64_t value) const {
-    const uint64_t mask = (uint64_t{1} << half_bits) - 1;
-    uint64_t left = value >> half_bits;
-    uint64_t right = value & mask;
-    for (uint32_t round = 0; round < kRounds; ++round) {
-      const uint32_t mixed =
-          philox4x32({low(right), round, low(epoch), high(epoch)}, {low(key), high(key)})[0];
-      left = std::exchange(right, left ^ (mixed & mask));
-    }
-    return left << half_bits | right;
-  }
-};
+constexpr std::string_view kWindow = "window:";
 
 }  // namespace
 
+Result<Shuffle> parse_shuffle(std::string_view text) {
+  if (text == "full") return Shuffle{.order = Order::shuffled};
+  if (text == "sequential") return Shuffle{.order = Order::sequential};
+  if (text.starts_with(kWindow)) {
+    const std::string_view number = text.substr(kWindow.size());
+    const char* const end = number.data() + number.size();
+    Shuffle shuffle{.order = Order::windowed};
+    const auto [last, error] = std::from_chars(number.data(), end, shuffle.window);
+    if (error == std::errc() && last == end && shuffle.window >= 1) return shuffle;
+  }
+  return fail(
+      Code::invalid,
+      fmt::format("data.shuffle = \"{}\" is no shuffle; use full, window:W (the samples of W "
+                  "shards are mixed, W at least 1) or sequential",
+                  text));
+}
+
+std::string shuffle_text(const Shuffle& shuffle) {
+  switch (shuffle.order) {
+    case Order::shuffled: return "full";
+    case Order::sequential: return "sequential";
+    case Order::windowed: return fmt::format("{}{}", kWindow, shuffle.window);
+  }
+  return "";
+}
+
 Plan::Plan(std::string dataset_id, int64_t samples, uint64_t seed, int64_t global_batch,
-           Order order)
+           Shuffle shuffle, std::vector<int64_t> shards)
     : samples_(samples),
       global_batch_(global_batch),
-      order_(order),
+      shuffle_(shuffle),
       key_(order_key(dataset_id, seed)) {
   TERN_CHECK(samples > 0);
   TERN_CHECK(global_batch > 0);
+  if (shuffle.order == Order::shuffled) {
+    tables_ = std::make_shared<RecentEpochs<Permutation::Table>>();
+  }
+  if (shuffle.order != Order::windowed) return;
+  if (shards.empty()) shards = {samples};
+  TERN_CHECK(std::accumulate(shards.begin(), shards.end(), int64_t{0}) == samples);
+  windows_ = std::make_shared<ShardWindows>(shards, shuffle.window, key_);
+}
+
+Plan Plan::with_order(std::shared_ptr<const std::vector<int64_t>> order) const {
+  TERN_CHECK(order && static_cast<int64_t>(order->size()) == samples_);
+  Plan plan = *this;
+  plan.given_ = std::move(order);
+  return plan;
 }
 
 int64_t Plan::batches_per_epoch() const { return (samples_ - 1) / global_batch_ + 1; }
@@ -67,18 +84,32 @@ int64_t Plan::batches_per_epoch() const { return (samples_ - 1) / global_batch_ 
 int64_t Plan::sample_at(int64_t epoch, int64_t position) const {
   TERN_CHECK(epoch >= 0);
   TERN_CHECK(position >= 0 && position < samples_);
-  if (order_ == Order::sequential || samples_ == 1) return position;
-  // The smallest even number of bits that counts to samples - 1.
-  const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(samples_ - 1)));
-  const Feistel feistel{(bits + 1) / 2, key_, static_cast<uint64_t>(epoch)};
-  // Cycle walking: a value outside [0, samples) is permuted again. The walk comes back inside,
-  // because it follows a cycle that began inside; the domain is at most four times too large, so it
-  // takes four steps at most on average.
-  auto value = static_cast<uint64_t>(position);
-  do {
-    value = feistel.permute(value);
-  } while (value >= static_cast<uint64_t>(samples_));
-  return static_cast<int64_t>(value);
+  if (given_ || windows_ || shuffle_.order == Order::sequential) {
+    int64_t sample = 0;
+    samples_at(epoch, position, std::span(&sample, 1));
+    return sample;
+  }
+  return Permutation(samples_, key_, static_cast<uint64_t>(epoch)).at(position);
+}
+
+void Plan::samples_at(int64_t epoch, int64_t begin, std::span<int64_t> samples) const {
+  TERN_CHECK(epoch >= 0 && begin >= 0);
+  TERN_CHECK(static_cast<int64_t>(samples.size()) <= samples_ - begin);
+  if (given_) {
+    std::copy_n(given_->begin() + begin, samples.size(), samples.begin());
+  } else if (windows_) {
+    windows_->samples_at(epoch, begin, samples);
+  } else if (shuffle_.order == Order::sequential) {
+    std::iota(samples.begin(), samples.end(), begin);
+  } else {
+    const Permutation shuffled(samples_, key_, static_cast<uint64_t>(epoch));
+    if (!shuffled.can_tabulate()) {
+      for (int64_t& sample : samples) sample = shuffled.at(begin++);
+      return;
+    }
+    const auto table = tables_->get(epoch, [&] { return shuffled.tabulate(); });
+    for (int64_t& sample : samples) sample = shuffled.at(begin++, *table);
+  }
 }
 
 PositionRange Plan::batch(int64_t batch) const {

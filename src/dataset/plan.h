@@ -1,14 +1,26 @@
 // The plan: which sample stands at position p of epoch e. A pure function of (dataset id, seed,
-// epoch): no world size, thread, clock or cache is in it, so a resume is a seek.
+// epoch) and, for a windowed shuffle, of how samples lie in shards: no world size, thread or clock
+// is in it, so a resume is a seek.
 //
 // Batch b of an epoch is positions [b*G, min((b+1)*G, N)) for the global batch G; ranks take shares
 // of it. The last batch of an epoch is smaller when G does not divide N: no sample is lost.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/result.h"
+#include "dataset/permutation.h"
+#include "dataset/recent_epochs.h"
 
 namespace tern {
+
+class ShardWindows;
 
 // Half-open range of positions in an epoch.
 struct PositionRange {
@@ -19,20 +31,47 @@ struct PositionRange {
   bool operator==(const PositionRange&) const = default;
 };
 
-enum class Order { shuffled, sequential };
+enum class Order { shuffled, sequential, windowed };
 
-// A value; cheap to copy, immutable, safe from any thread.
+// How samples are mixed. windowed: the shards are put in random order, and the samples of each
+// `window` shards in a row are mixed with each other.
+struct Shuffle {
+  Order order = Order::shuffled;
+  int64_t window = 0;  // windowed: shards, at least 1
+
+  bool operator==(const Shuffle&) const = default;
+};
+// "full", "window:W", "sequential". `invalid` lists them.
+Result<Shuffle> parse_shuffle(std::string_view text);
+// The text that gives it.
+std::string shuffle_text(const Shuffle& shuffle);
+
+// A value; cheap to copy, safe from any thread. Copies share what is remembered of an epoch, which
+// changes nothing that can be seen.
 class Plan {
  public:
-  // REQUIRES: samples > 0, global_batch > 0.
-  Plan(std::string dataset_id, int64_t samples, uint64_t seed, int64_t global_batch, Order order);
+  // `shards` are Dataset::shards(), for a windowed shuffle; others ignore it, and none means that
+  // all samples are in one. REQUIRES: samples > 0, global_batch > 0; shards add up to samples.
+  Plan(std::string dataset_id, int64_t samples, uint64_t seed, int64_t global_batch,
+       Shuffle shuffle, std::vector<int64_t> shards = {});
+  Plan(std::string dataset_id, int64_t samples, uint64_t seed, int64_t global_batch, Order order)
+      : Plan(std::move(dataset_id), samples, seed, global_batch, Shuffle{.order = order}) {}
+
+  // The same batches, but in every epoch of order[0], order[1], ...
+  // REQUIRES: `order` is a permutation of the samples.
+  Plan with_order(std::shared_ptr<const std::vector<int64_t>> order) const;
 
   int64_t samples() const { return samples_; }
+  const Shuffle& shuffle() const { return shuffle_; }
   int64_t global_batch() const { return global_batch_; }
   int64_t batches_per_epoch() const;
 
-  // REQUIRES: epoch >= 0, 0 <= position < samples(). O(1): seeking costs nothing.
+  // REQUIRES: epoch >= 0, 0 <= position < samples(). Seeking costs nothing, but that a windowed
+  // order is computed once for an epoch, shard by shard.
   int64_t sample_at(int64_t epoch, int64_t position) const;
+  // Those at positions [begin, begin + samples.size()): far faster for many of one epoch, and
+  // threads that ask for many at once do not wait for each other.
+  void samples_at(int64_t epoch, int64_t begin, std::span<int64_t> samples) const;
 
   // Positions of batch `batch` of an epoch. REQUIRES: 0 <= batch < batches_per_epoch().
   PositionRange batch(int64_t batch) const;
@@ -43,8 +82,11 @@ class Plan {
  private:
   int64_t samples_;
   int64_t global_batch_;
-  Order order_;
-  uint64_t key_;  // of (dataset id, seed)
+  Shuffle shuffle_;
+  uint64_t key_;                                              // of (dataset id, seed)
+  std::shared_ptr<RecentEpochs<Permutation::Table>> tables_;  // shuffled only
+  std::shared_ptr<const ShardWindows> windows_;               // windowed only
+  std::shared_ptr<const std::vector<int64_t>> given_;         // with_order() only
 };
 
 }  // namespace tern

@@ -98,6 +98,24 @@ TEST(Plan, OrdersArePinned) {
   EXPECT_EQ(shuffled(int64_t{1} << 40, 42).sample_at(3, 5), 254'880'535'965);
 }
 
+TEST(Plan, ManySamplesAtOnceAreThoseOneByOne) {
+  for (const int64_t samples : {int64_t{1}, int64_t{2}, int64_t{1000}, int64_t{1} << 24,
+                                (int64_t{1} << 24) + 1, int64_t{1} << 40}) {
+    for (const Order order : {Order::shuffled, Order::sequential}) {
+      const Plan plan(kId, samples, 5, 4, order);
+      const auto count = std::min(samples, int64_t{100});
+      for (const int64_t begin : {int64_t{0}, samples - count}) {
+        std::vector<int64_t> many(static_cast<size_t>(count), -1);
+        plan.samples_at(3, begin, many);
+        for (int64_t i = 0; i < count; ++i) {
+          ASSERT_EQ(many[static_cast<size_t>(i)], plan.sample_at(3, begin + i));
+        }
+      }
+      plan.samples_at(0, samples, {});
+    }
+  }
+}
+
 TEST(Plan, WorksForTheLargestNumberOfSamples) {
   const int64_t samples = std::numeric_limits<int64_t>::max();
   const Plan plan(kId, samples, 1, samples, Order::shuffled);

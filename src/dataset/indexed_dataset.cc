@@ -1,0 +1,226 @@
+#include "dataset/indexed_dataset.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "core/crc32c.h"
+#include "dataset/in_memory_dataset.h"
+#include "dataset/staged_files.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Below this many samples in a row from one file, on average, files say nothing about where reads
+// are cheap: a tree of single files.
+constexpr int64_t kRunMin = 16;
+constexpr int64_t kBlockSamples = 1'000;
+// Some 400 million samples; what is larger is no index of ours.
+constexpr int64_t kIndexBytesMax = int64_t{16} << 30;
+
+// No branch in the loop: a million entries take a millisecond.
+ImageShape common_shape(const DatasetIndex& index, int64_t first, int64_t count) {
+  const IndexEntry& model = index.entry(first);
+  unsigned sizes_differ = 0;
+  unsigned channels_differ = 0;
+  for (int64_t i = first; i < first + count; ++i) {
+    const IndexEntry& entry = index.entry(i);
+    sizes_differ |= static_cast<unsigned>(entry.width ^ model.width) |
+                    static_cast<unsigned>(entry.height ^ model.height);
+    channels_differ |= static_cast<unsigned>(entry.channels ^ model.channels);
+  }
+  const int64_t channels = channels_differ != 0 ? 0 : model.channels;
+  if (sizes_differ != 0) return {channels, 0, 0};
+  return {channels, model.height, model.width};
+}
+
+// The files that a split needs, in the order in which it first does.
+std::vector<int64_t> files_of(const DatasetIndex& index, Split split) {
+  std::vector<bool> is_listed(static_cast<size_t>(index.files()));
+  std::vector<int64_t> files;
+  for (int64_t i = 0; i < index.count(split); ++i) {
+    const uint32_t file = index.entry(index.first(split) + i).file;
+    if (is_listed[file]) continue;
+    is_listed[file] = true;
+    files.push_back(file);
+  }
+  return files;
+}
+
+// What both ways to open have found.
+struct Opened {
+  std::shared_ptr<const DatasetIndex> index;
+  std::unique_ptr<SampleFiles> files;
+  std::string place;  // for messages: the folder, or the store's prefix
+};
+
+Status check_has_samples(const DatasetIndex& index, Split split, const std::string& place) {
+  if (index.count(split) > 0) return {};
+  return fail(Code::not_found, fmt::format("the data set in {} has no {} samples; import a source "
+                                           "that has some",
+                                           place, split_name(split)));
+}
+
+Result<std::unique_ptr<SampleFiles>> stage(Opened& opened, Split split, const std::string& folder,
+                                           OnStageFailure on_failure) {
+  StageSetup setup{.source = std::move(opened.files),
+                   .index = opened.index.get(),
+                   .folder = folder,
+                   .order = files_of(*opened.index, split)};
+  if (on_failure) {
+    setup.on_failure = [tell = std::move(on_failure)](int64_t, const Error& error) { tell(error); };
+  }
+  return stage_files(std::move(setup));
+}
+
+Result<std::unique_ptr<Dataset>> make_dataset(Opened opened, Split split,
+                                              const std::string& stage_folder,
+                                              OnStageFailure on_failure) {
+  if (!stage_folder.empty()) {
+    ASSIGN_OR_RETURN(opened.files, stage(opened, split, stage_folder, std::move(on_failure)));
+  }
+  auto dataset = std::make_unique<IndexedDataset>(
+      std::move(opened.index), std::move(opened.files), split,
+      fmt::format("imported:{}{}{}", opened.place, opened.place.ends_with('/') ? "" : "/",
+                  split_name(split)),
+      opened.place);
+  if (dataset->shape().channels == 0) {
+    return fail(Code::invalid,
+                fmt::format("the {} samples in {} differ in their number of channels; import grey "
+                            "and colour images apart, or as orig",
+                            split_name(split), opened.place));
+  }
+  return dataset;
+}
+
+}  // namespace
+
+IndexedDataset::IndexedDataset(std::shared_ptr<const DatasetIndex> index,
+                               std::shared_ptr<const SampleFiles> files, Split split,
+                               std::string name, std::string folder)
+    : index_(std::move(index)),
+      files_(std::move(files)),
+      first_(index_->first(split)),
+      size_(index_->count(split)),
+      name_(std::move(name)),
+      folder_(std::move(folder)),
+      id_(index_->id(split)),
+      shape_(common_shape(*index_, first_, size_)) {
+  TERN_CHECK(size_ > 0);
+}
+
+int64_t IndexedDataset::in_index(int64_t sample) const {
+  TERN_CHECK(sample >= 0 && sample < size_);
+  return first_ + sample;
+}
+
+ImageInfo IndexedDataset::info(int64_t sample) const { return entry(sample).info(); }
+
+int64_t IndexedDataset::label(int64_t sample) const { return entry(sample).label; }
+
+Result<BytesView> IndexedDataset::fetch(int64_t sample, Bytes& buffer) const {
+  const IndexEntry& wanted = entry(sample);
+  const auto offset = static_cast<int64_t>(wanted.offset);
+  constexpr int kReads = 2;  // the second one if the first was of a copy that has gone bad
+  for (int i = 0; i < kReads; ++i) {
+    Status read = files_->read(wanted.file, offset, wanted.length, buffer);
+    if (!read) {
+      return read.error().at(fmt::format("sample '{}'", index_->name(in_index(sample))));
+    }
+    if (crc32c(buffer) == wanted.crc32c) return BytesView(buffer);
+    if (!files_->distrust(wanted.file)) break;
+  }
+  return fail(Code::corrupt,
+              fmt::format("{}: the bytes differ from the index's checksum; run `tern "
+                          "data verify {}`",
+                          where(sample), folder_));
+}
+
+Status IndexedDataset::decode(int64_t sample, BytesView stored, const View* view,
+                              ImageDecoder& decoder, std::span<uint8_t> image) const {
+  const ImageInfo sample_info = info(sample);
+  if (view != nullptr) {
+    return decoder.decode(stored, sample_info, *view, image).at(where(sample));
+  }
+  TERN_CHECK(shape_.height > 0 && static_cast<int64_t>(image.size()) == shape_.bytes());
+  if (sample_info.format != ImageFormat::raw) {
+    return decoder.decode_whole(stored, sample_info, image).at(where(sample));
+  }
+  if (stored.size() != image.size()) {
+    return fail(Code::corrupt, fmt::format("{}: has {} bytes instead of {}; run `tern data verify "
+                                           "{}`",
+                                           where(sample), stored.size(), image.size(), folder_));
+  }
+  std::memcpy(image.data(), stored.data(), stored.size());
+  return {};
+}
+
+std::vector<int64_t> IndexedDataset::shards() const {
+  std::vector<int64_t> runs;
+  for (int64_t i = 0; i < size_; ++i) {
+    const bool is_new = i == 0 || entry(i).file != entry(i - 1).file;
+    if (is_new) runs.push_back(0);
+    ++runs.back();
+  }
+  if (size_ >= kRunMin * static_cast<int64_t>(runs.size())) return runs;
+  std::vector<int64_t> blocks(static_cast<size_t>(size_ / kBlockSamples), kBlockSamples);
+  if (size_ % kBlockSamples != 0) blocks.push_back(size_ % kBlockSamples);
+  return blocks;
+}
+
+std::string IndexedDataset::where(int64_t sample) const {
+  const IndexEntry& wanted = entry(sample);
+  return fmt::format("sample '{}' in {} at offset {}", index_->name(in_index(sample)),
+                     files_->where(wanted.file), wanted.offset);
+}
+
+bool is_imported(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / kIndexFile, ignored);
+}
+
+Result<std::unique_ptr<Dataset>> open_indexed(const fs::path& folder, Split split,
+                                              const std::string& stage_folder,
+                                              OnStageFailure on_stage_failure) {
+  Opened opened{.place = folder.string()};
+  ASSIGN_OR_RETURN(opened.index, DatasetIndex::open(folder / kIndexFile));
+  RETURN_IF_ERROR(check_has_samples(*opened.index, split, opened.place));
+  const std::string& root = opened.index->about().root;
+  std::error_code ignored;
+  if (!root.empty() && !fs::is_directory(root, ignored)) {
+    return fail(Code::not_found, fmt::format("the data set in {} was indexed in place at {}, which "
+                                             "is gone; mount it there, or import again",
+                                             opened.place, root));
+  }
+  opened.files = open_folder_files(root.empty() ? opened.place : root, *opened.index);
+  return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
+}
+
+Result<std::unique_ptr<Dataset>> open_indexed(ObjectStore& store, const std::string& prefix,
+                                              Split split, const std::string& stage_folder,
+                                              OnStageFailure on_stage_failure) {
+  const std::string name = prefix + kIndexFile;
+  ASSIGN_OR_RETURN(const ObjectInfo info, store.stat(name).at("open the data set"));
+  if (info.size_bytes > kIndexBytesMax) {
+    return fail(Code::exhausted,
+                fmt::format("{} has {} bytes, and an index at most {}; name another data set", name,
+                            info.size_bytes, kIndexBytesMax));
+  }
+  ASSIGN_OR_RETURN(Bytes bytes, store.get(name).at("open the data set"));
+  Opened opened{.place = prefix};
+  ASSIGN_OR_RETURN(opened.index, DatasetIndex::from_bytes(std::move(bytes), name));
+  RETURN_IF_ERROR(check_has_samples(*opened.index, split, opened.place));
+  if (!opened.index->about().root.empty()) {
+    return fail(Code::invalid,
+                fmt::format("the data set in {} was indexed in place, so its samples are not in "
+                            "the store; import it with --pack orig and copy that",
+                            prefix));
+  }
+  opened.files = open_store_files(store, prefix, *opened.index);
+  return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
+}
+
+}  // namespace tern
