@@ -9,8 +9,8 @@
 
 namespace tern {
 
-// What a thread of the loader can be doing to a sample. Nothing marks `decode` yet: our data sets
-// are decoded when they are opened.
+// What a thread of the loader can be doing to a sample: getting its stored bytes, making pixels of
+// them, changing those.
 enum class LoadStage { fetch, decode, augment };
 inline constexpr size_t kLoadStages = 3;
 

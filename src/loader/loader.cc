@@ -1,20 +1,17 @@
 #include "loader/loader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <new>
+#include <iterator>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "core/mutex.h"
-#include "core/random.h"
+#include "loader/make_batch.h"
 
 namespace tern {
 namespace {
@@ -24,77 +21,35 @@ namespace {
 // images.
 constexpr int64_t kChunkSamples = 32;
 
+// Batches given back that are kept. One comes back for each that is taken, and is used at once
+// unless the window is full.
+constexpr size_t kSpareMax = 2;
+
 LoaderPosition after(const Plan& plan, LoaderPosition at) {
   if (at.batch + 1 < plan.batches_per_epoch()) return {at.epoch, at.batch + 1};
   return {at.epoch + 1, 0};
 }
 
-// The batch with its buffers, not yet filled.
-Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at) {
-  Batch batch{.epoch = at.epoch, .index = at.batch, .shape = setup.dataset->shape()};
-  batch.positions = setup.plan->share(at.batch, setup.rank, setup.world);
-  try {
-    batch.images.resize(static_cast<size_t>(batch.positions.size() * batch.shape.bytes()));
-    batch.labels.resize(static_cast<size_t>(batch.positions.size()));
-    if (setup.leave_augmentation && augments(setup.augment)) {
-      batch.draws.resize(batch.labels.size());
-    }
-  } catch (const std::bad_alloc&) {
-    return fail(Code::exhausted,
-                fmt::format("no memory for a batch of {} images of {} bytes; use smaller batches, "
-                            "or lower loader.batches_ahead or loader.threads",
-                            batch.positions.size(), batch.shape.bytes()));
-  }
-  return batch;
-}
-
-// Fills the part of a batch that `chunk` names; other threads may fill other parts. Gives up
-// between samples when `stop` fires. Finding out which sample it is counts as fetching it.
-Status load_chunk(const Loader::Setup& setup, Batch& batch, PositionRange chunk, StageMeter& meter,
-                  std::stop_token stop) {
-  const auto image_bytes = static_cast<size_t>(batch.shape.bytes());
-  const bool is_drawn = augments(setup.augment);
-  std::vector<uint8_t> unchanged(is_drawn && !setup.leave_augmentation ? image_bytes : 0);
-  for (int64_t position = chunk.begin; position < chunk.end && !stop.stop_requested(); ++position) {
-    const int64_t sample = setup.plan->sample_at(batch.epoch, position);
-    const auto slot = static_cast<size_t>(position - batch.positions.begin);
-    const std::span<uint8_t> image =
-        std::span(batch.images).subspan(slot * image_bytes, image_bytes);
-    const std::span<uint8_t> target = unchanged.empty() ? image : std::span(unchanged);
-    if (Status read = setup.dataset->read(sample, target); !read) {
-      return read.error().at(fmt::format("load sample {} (position {} of epoch {}) of {}", sample,
-                                         position, batch.epoch, setup.dataset->name()));
-    }
-    meter.end(LoadStage::fetch);
-    if (is_drawn) {
-      Random random(setup.seed, Stream::augment, static_cast<uint64_t>(batch.epoch),
-                    static_cast<uint64_t>(position));
-      const AugmentDraw draw = draw_augment(setup.augment, random);
-      if (setup.leave_augmentation) {
-        batch.draws[slot] = draw;
-      } else {
-        augment_image(unchanged, image, batch.shape, draw);
-      }
-      meter.end(LoadStage::augment);
-    }
-    batch.labels[slot] = setup.dataset->label(sample);
-  }
-  return {};
+// A batch made by the caller's thread, which waits for all of it: there is no queue. The wait
+// begins after the meter is made, so the first stage lasts since then: allocation is part of the
+// first fetch.
+Result<Batch> make_batch(const Loader::Setup& setup, LoaderPosition at, BatchFiller& filler,
+                         Batch spare) {
+  std::atomic<Nanoseconds> waited_since = kNobodyWaits;
+  StageMeter meter(setup.clock, waited_since);
+  if (setup.clock) waited_since = setup.clock->now();
+  ASSIGN_OR_RETURN(Batch batch, allocate_batch(setup, at, std::move(spare)));
+  ASSIGN_OR_RETURN(batch.bad, filler.fill(batch, batch.positions, meter, {}));
+  const StageTimes& busy = meter.times();
+  batch.waited = split_wait(std::accumulate(busy.begin(), busy.end(), Nanoseconds(0)), busy);
+  return finish_batch(std::move(batch), *setup.dataset);
 }
 
 }  // namespace
 
 Result<Batch> load_batch(const Loader::Setup& setup, LoaderPosition at) {
-  // The caller waits for all of this, so that there is no queue. The wait begins after the meter is
-  // made, so the first stage lasts since then: allocation is part of the first fetch.
-  std::atomic<Nanoseconds> waited_since = kNobodyWaits;
-  StageMeter meter(setup.clock, waited_since);
-  if (setup.clock) waited_since = setup.clock->now();
-  ASSIGN_OR_RETURN(Batch batch, allocate_batch(setup, at));
-  RETURN_IF_ERROR(load_chunk(setup, batch, batch.positions, meter, {}));
-  const StageTimes& busy = meter.times();
-  batch.waited = split_wait(std::accumulate(busy.begin(), busy.end(), Nanoseconds(0)), busy);
-  return batch;
+  BatchFiller filler(setup);
+  return make_batch(setup, at, filler, {});
 }
 
 // The window: batches from the one that next() waits for to the newest one begun. Threads take
@@ -106,6 +61,7 @@ class Loader::Workers {
       : setup_(setup),
         window_max_(static_cast<size_t>(setup.options.batches_ahead + setup.options.threads)),
         position_(setup.start),
+        own_filler_(setup_),
         upcoming_(setup.start) {
     try {
       for (int64_t i = 0; i < setup.options.threads; ++i) {
@@ -124,14 +80,20 @@ class Loader::Workers {
   // Called by the owner's thread only.
   Result<Batch> next(std::stop_token stop) EXCLUDES(mutex_) {
     TERN_CHECK(!finished_ && position_.epoch < setup_.epochs);
-    Result<Batch> batch =
-        threads_.empty() ? load_batch(setup_, position_) : take_oldest(std::move(stop));
+    Result<Batch> batch = threads_.empty()
+                              ? make_batch(setup_, position_, own_filler_, take_spare())
+                              : take_oldest(std::move(stop));
     if (batch) {
       position_ = after(*setup_.plan, position_);
     } else if (batch.error().code != Code::cancelled) {
       finished_ = true;
     }
     return batch;
+  }
+
+  void recycle(Batch batch) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (spare_.size() < kSpareMax) spare_.push_back(std::move(batch));
   }
 
   LoaderPosition position() const { return position_; }
@@ -154,11 +116,13 @@ class Loader::Workers {
   };
 
   void work(std::stop_token stop) EXCLUDES(mutex_) {
+    BatchFiller filler(setup_);
     while (std::optional<Chunk> chunk = take_chunk(stop)) {
       StageMeter meter(setup_.clock, chunk->entry->waited_since);
-      Status loaded = load_chunk(setup_, chunk->entry->batch, chunk->positions, meter, stop);
+      Result<std::vector<BadRead>> filled =
+          filler.fill(chunk->entry->batch, chunk->positions, meter, stop);
       if (stop.stop_requested()) return;
-      bring_back(*chunk, loaded, meter);
+      bring_back(*chunk, std::move(filled), meter);
     }
   }
 
@@ -184,7 +148,7 @@ class Loader::Workers {
       if (failed_ || window_.size() == window_max_ || upcoming_.epoch == setup_.epochs)
         return false;
       auto entry = std::make_unique<Entry>();
-      if (Result<Batch> batch = allocate_batch(setup_, upcoming_)) {
+      if (Result<Batch> batch = allocate_batch(setup_, upcoming_, take_spare_locked())) {
         entry->batch = std::move(*batch);
       } else {
         entry->error = batch.error();
@@ -198,13 +162,27 @@ class Loader::Workers {
     return true;
   }
 
-  void bring_back(const Chunk& chunk, const Status& loaded, const StageMeter& meter)
+  // The memory of a batch that was given back, or none.
+  Batch take_spare() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return take_spare_locked();
+  }
+  Batch take_spare_locked() REQUIRES(mutex_) {
+    if (spare_.empty()) return {};
+    Batch spare = std::move(spare_.back());
+    spare_.pop_back();
+    return spare;
+  }
+
+  void bring_back(const Chunk& chunk, Result<std::vector<BadRead>> filled, const StageMeter& meter)
       EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     Entry& entry = *chunk.entry;
     entry.done += chunk.positions.size();
-    if (!loaded && (!entry.error || chunk.positions.begin < entry.error_position)) {
-      entry.error = loaded.error();
+    if (filled) {
+      std::ranges::move(*filled, std::back_inserter(entry.batch.bad));
+    } else if (!entry.error || chunk.positions.begin < entry.error_position) {
+      entry.error = filled.error();
       entry.error_position = chunk.positions.begin;
       failed_ = true;
     }
@@ -216,6 +194,13 @@ class Loader::Workers {
   }
 
   Result<Batch> take_oldest(std::stop_token stop) EXCLUDES(mutex_) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Entry> oldest, await_oldest(std::move(stop)));
+    if (oldest->error) return *oldest->error;
+    return finish_batch(std::move(oldest->batch), *setup_.dataset);
+  }
+
+  // Takes it out of the window once it is done.
+  Result<std::unique_ptr<Entry>> await_oldest(std::stop_token stop) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto is_ready = [this] {
       mutex_.assert_held();
@@ -231,12 +216,11 @@ class Loader::Workers {
       set_waiting_since(kNobodyWaits);
       if (!came) return fail(Code::cancelled, "stopped while waiting for a batch");
     }
-    const std::unique_ptr<Entry> oldest = std::move(window_.front());
+    std::unique_ptr<Entry> oldest = std::move(window_.front());
     window_.pop_front();
     work_.notify_all();
-    if (oldest->error) return *oldest->error;
     oldest->batch.waited = waited;
-    return std::move(oldest->batch);
+    return oldest;
   }
 
   // Tells the threads at work on the oldest batch; if it is not begun, whoever begins it will know.
@@ -259,6 +243,7 @@ class Loader::Workers {
   // The owner's thread only.
   LoaderPosition position_;
   bool finished_ = false;
+  BatchFiller own_filler_;  // used if there are no threads
 
   // Synchronise themselves, with mutex_.
   ConditionVariable work_;   // the window has room
@@ -270,6 +255,8 @@ class Loader::Workers {
   bool failed_ GUARDED_BY(mutex_) = false;      // no batch is begun after one that failed
   Nanoseconds waiting_since_ GUARDED_BY(mutex_) = kNobodyWaits;  // next(), for the oldest batch
 
+  std::vector<Batch> spare_ GUARDED_BY(mutex_);  // given back, at most kSpareMax
+
   // Last, so that they are joined before what they use goes away.
   std::vector<std::jthread> threads_;
 };
@@ -277,6 +264,7 @@ class Loader::Workers {
 Loader::Loader(const Setup& setup) {
   TERN_CHECK(setup.dataset != nullptr && setup.plan != nullptr);
   TERN_CHECK(setup.plan->samples() == setup.dataset->size());
+  TERN_CHECK(setup.image.size > 0 || setup.dataset->shape().bytes() > 0);
   TERN_CHECK(setup.options.threads >= 0 && setup.options.batches_ahead >= 1);
   TERN_CHECK(setup.world > 0 && setup.rank >= 0 && setup.rank < setup.world);
   TERN_CHECK(setup.start.epoch >= 0 && setup.start.batch >= 0);
@@ -288,6 +276,8 @@ Loader::Loader(const Setup& setup) {
 Loader::~Loader() = default;
 
 Result<Batch> Loader::next(std::stop_token stop) { return workers_->next(std::move(stop)); }
+
+void Loader::recycle(Batch batch) { workers_->recycle(std::move(batch)); }
 
 LoaderPosition Loader::position() const { return workers_->position(); }
 

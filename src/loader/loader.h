@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "core/clock.h"
@@ -16,16 +17,33 @@
 
 namespace tern {
 
+// A sample that could not be read or decoded, and what was done about it.
+struct BadRead {
+  int64_t sample = 0;
+  int64_t position = 0;
+  std::string where;  // name, file and offset
+  std::string cause;
+  int64_t replaced_by = -1;  // the sample that stands in; -1: skipped
+
+  bool operator==(const BadRead&) const = default;
+};
+
+enum class OnBadSample { stop, skip, replace };
+
 // One batch (or a rank's share of it) as plain host buffers. Pixels stay uint8 until the device.
 struct Batch {
   int64_t epoch = 0;
   int64_t index = 0;  // of the batch in its epoch
   PositionRange positions;
   ImageShape shape;
-  std::vector<uint8_t> images;  // positions.size() images, CHW
+  std::vector<uint8_t> images;  // samples() images, CHW
   std::vector<int64_t> labels;
+  std::vector<BadRead> bad;  // in the order of positions; skipped ones are missing from the others
   std::vector<AugmentDraw> draws;  // what is still to be done to each image; empty: nothing
   DataWait waited;                 // how long next() waited; says nothing about the content
+
+  // Fewer than positions.size() where bad ones were skipped.
+  int64_t samples() const { return static_cast<int64_t>(labels.size()); }
 };
 
 // Where a loader stands: the next batch it will give. This is all of its state; resume is a seek.
@@ -40,7 +58,7 @@ struct LoaderPosition {
 // threads go on with the next. Augmentation is keyed by (seed, epoch, position), so batches are the
 // same for any number of threads. Owned by the step loop: one thread calls next(), which blocks
 // until the batch is ready. The clock only measures that. Memory is bounded by batches_ahead +
-// threads batches.
+// threads batches, and two that were given back.
 class Loader {
  public:
   struct Setup {
@@ -55,6 +73,9 @@ class Loader {
     int64_t epochs = 1;    // next() after the last batch of epoch `epochs - 1` is a mistake of ours
     Clock* clock = nullptr;  // outlives the loader; null: nothing is measured, Batch::waited is 0
     bool leave_augmentation = false;  // draw it (Batch::draws), but leave the images as read
+    ImageOptions image;               // which part of an image, and how large
+    bool is_evaluation = false;       // views are those of evaluation, nothing is drawn
+    OnBadSample on_bad = OnBadSample::stop;
   };
 
   explicit Loader(const Setup& setup);
@@ -66,6 +87,9 @@ class Loader {
   // cancelled, nothing moves, and next() may be called again. REQUIRES: position() is not {epochs,
   // 0}; no error was given.
   Result<Batch> next(std::stop_token stop = {});
+  // Gives back a batch that is no longer needed, so that its memory is filled again rather than
+  // taken anew and cleared by the system, page by page. Nobody has to; the owner's thread may.
+  void recycle(Batch batch);
   LoaderPosition position() const;
 
  private:

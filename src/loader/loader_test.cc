@@ -24,7 +24,6 @@ TEST(Loader, BatchesHoldTheSamplesThatThePlanSays) {
   const std::vector<Batch> batches = load_all(setup);
   ASSERT_EQ(batches.size(), 6u);
   EXPECT_EQ(batches[2].positions, (PositionRange{200, 250}));
-  std::vector<uint8_t> image(40);
   for (const Batch& batch : batches) {
     ASSERT_EQ(batch.labels.size(), static_cast<size_t>(batch.positions.size()));
     ASSERT_EQ(batch.images.size(), batch.labels.size() * 40);
@@ -32,7 +31,7 @@ TEST(Loader, BatchesHoldTheSamplesThatThePlanSays) {
       const int64_t position = batch.positions.begin + static_cast<int64_t>(i);
       const int64_t sample = given.plan.sample_at(batch.epoch, position);
       ASSERT_EQ(batch.labels[i], sample % 7);
-      ASSERT_TRUE(given.dataset.read(sample, image));
+      const std::vector<uint8_t> image = given.dataset.pixels(sample);
       ASSERT_TRUE(std::equal(image.begin(), image.end(),
                              batch.images.begin() + static_cast<int64_t>(i) * 40));
     }
@@ -55,11 +54,11 @@ TEST(Loader, BatchesAreTheSameForAnyNumberOfThreads) {
 TEST(Loader, AugmentationIsKeyedBySeedEpochAndPosition) {
   const Given given(70, 50);
   const Loader::Setup setup = given.setup(2);
-  std::vector<uint8_t> unchanged(40);
   std::vector<uint8_t> expected(40);
   for (const Batch& batch : load_all(setup)) {
     for (int64_t position = batch.positions.begin; position < batch.positions.end; ++position) {
-      ASSERT_TRUE(given.dataset.read(given.plan.sample_at(batch.epoch, position), unchanged));
+      const std::vector<uint8_t> unchanged =
+          given.dataset.pixels(given.plan.sample_at(batch.epoch, position));
       Random random(setup.seed, Stream::augment, static_cast<uint64_t>(batch.epoch),
                     static_cast<uint64_t>(position));
       augment_image(unchanged, expected, batch.shape, draw_augment(setup.augment, random));
@@ -163,7 +162,8 @@ TEST(Loader, FailureComesInOrderAndNamesTheSample) {
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().code, Code::corrupt);
     EXPECT_THAT(failed.error().message, HasSubstr("load sample 360 (position 360 of epoch 0)"));
-    EXPECT_THAT(failed.error().message, HasSubstr("scripted:samples: bad pixels"));
+    EXPECT_THAT(failed.error().message, HasSubstr("scripted:samples, sample-360.raw: bad pixels"));
+    EXPECT_THAT(failed.error().message, HasSubstr("set data.on_bad_sample to skip or replace"));
     EXPECT_EQ(loader.position(), (LoaderPosition{0, 3}));
   }
 }
@@ -212,6 +212,40 @@ TEST(Loader, ThreadsGoOnIntoTheNextEpochButNotPastTheLast) {
     ASSERT_TRUE(loader.next());
   }
   EXPECT_EQ(given.dataset.reads(), 20);
+}
+
+TEST(Loader, BatchesAreTheSameWhenTheirMemoryIsGivenBack) {
+  const Given given(333, 100);  // the last batch of an epoch is smaller
+  for (const bool leave_augmentation : {false, true}) {
+    for (const int64_t threads : {0, 1, 3}) {
+      Loader::Setup setup = given.setup(threads);
+      setup.leave_augmentation = leave_augmentation;
+      const std::vector<Batch> expected = load_all(setup);
+      Loader loader(setup);
+      for (const Batch& batch : expected) {
+        Result<Batch> next = loader.next();
+        ASSERT_TRUE(next);
+        ASSERT_EQ(next->images, batch.images);
+        ASSERT_EQ(next->labels, batch.labels);
+        ASSERT_EQ(next->draws, batch.draws);
+        std::ranges::fill(next->images, uint8_t{99});
+        next->bad.push_back({});
+        loader.recycle(std::move(*next));
+      }
+    }
+  }
+}
+
+TEST(Loader, GivenBackMemoryIsUsedAgain) {
+  const Given given(200, 100);
+  Loader loader(given.setup(0));
+  Result<Batch> first = loader.next();
+  ASSERT_TRUE(first);
+  const uint8_t* const memory = first->images.data();
+  loader.recycle(std::move(*first));
+  const Result<Batch> second = loader.next();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->images.data(), memory);
 }
 
 TEST(Loader, SeveralThreadsShareOneBatch) {

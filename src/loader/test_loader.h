@@ -3,11 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,36 +25,77 @@ inline constexpr std::chrono::seconds kFarTooLong{60};
 // Samples whose pixels tell which they are. Tests choose what happens when one is read.
 class ScriptedDataset : public Dataset {
  public:
-  explicit ScriptedDataset(int64_t samples) : samples_(samples) {}
+  explicit ScriptedDataset(int64_t samples, int64_t classes = 7)
+      : samples_(samples), classes_(classes) {}
 
   int64_t size() const override { return samples_; }
-  int64_t classes() const override { return 7; }
+  int64_t classes() const override { return classes_; }
   ImageShape shape() const override { return {2, 5, 4}; }
+  ImageInfo info(int64_t sample) const override {
+    return {.size = size_of_ ? size_of_(sample) : ImageSize{4, 5}, .channels = 2};
+  }
   int64_t label(int64_t sample) const override {
     if (on_label_) on_label_(sample);
-    return sample % 7;
+    return sample % classes_;
   }
   const std::string& id() const override { return id_; }
   const std::string& name() const override { return name_; }
+  std::string where(int64_t sample) const override {
+    return "sample-" + std::to_string(sample) + ".raw";
+  }
 
-  Status read(int64_t sample, std::span<uint8_t> image) const override {
+  Result<BytesView> fetch(int64_t sample, Bytes& buffer) const override {
     reads_.fetch_add(1);
-    for (size_t i = 0; i < image.size(); ++i) {
-      image[i] = static_cast<uint8_t>(static_cast<uint64_t>(sample) * 31 + i * 7 + 1);
+    buffer.resize(static_cast<size_t>(shape().bytes()));
+    for (size_t i = 0; i < buffer.size(); ++i) {
+      buffer[i] = static_cast<char>(static_cast<uint64_t>(sample) * 31 + i * 7 + 1);
     }
     if (on_read_) on_read_(sample);
-    if (failing_.contains(sample)) return fail(Code::corrupt, "bad pixels; fetch it again");
+    if (const auto bad = failing_.find(sample); bad != failing_.end()) {
+      return fail(bad->second, "bad pixels; fetch it again");
+    }
     MutexLock lock(mutex_);
     changed_.notify_all();
     const bool released = changed_.wait_for(lock, kFarTooLong, [&] {
       mutex_.assert_held();
       return !held_;
     });
-    return released ? Status() : fail(Code::internal, "the test never released this read");
+    if (!released) return fail(Code::internal, "the test never released this read");
+    return BytesView(buffer);
+  }
+
+  // With a view, every pixel is one that says what was asked for.
+  Status decode(int64_t sample, BytesView stored, const View* view, ImageDecoder&,
+                std::span<uint8_t> image) const override {
+    if (const auto bad = undecodable_.find(sample); bad != undecodable_.end()) {
+      return fail(bad->second, "bad codes; fetch it again");
+    }
+    if (view == nullptr) {
+      if (image.size() != stored.size()) return fail(Code::internal, "wrong size");
+      std::ranges::copy(stored, image.begin());
+      return {};
+    }
+    if (image.size() != 2 * static_cast<size_t>(view->out_width * view->out_height)) {
+      return fail(Code::internal, "wrong size");
+    }
+    std::ranges::fill(image, pixel_of(sample, *view));
+    return {};
+  }
+  static uint8_t pixel_of(int64_t sample, const View& view) {
+    const double sum = view.left * 3 + view.top * 5 + view.width * 7 + view.height * 11;
+    return static_cast<uint8_t>(sample * 31 + static_cast<int64_t>(sum) + (view.mirror ? 101 : 0));
+  }
+  // What decoding it whole gives.
+  std::vector<uint8_t> pixels(int64_t sample) const {
+    Bytes buffer;
+    const BytesView stored = fetch(sample, buffer).value();
+    return {stored.begin(), stored.end()};
   }
 
   // Before any loader is made.
-  void fail_at(int64_t sample) { failing_.insert(sample); }
+  void fail_at(int64_t sample, Code code = Code::corrupt) { failing_[sample] = code; }
+  void fail_decoding_at(int64_t sample, Code code = Code::corrupt) { undecodable_[sample] = code; }
+  void sizes(std::function<ImageSize(int64_t sample)> size_of) { size_of_ = std::move(size_of); }
   // What happens inside every read or look at a label, in the thread that does it.
   void on_read(std::function<void(int64_t sample)> action) { on_read_ = std::move(action); }
   void on_label(std::function<void(int64_t sample)> action) { on_label_ = std::move(action); }
@@ -78,9 +120,12 @@ class ScriptedDataset : public Dataset {
 
  private:
   const int64_t samples_;
+  const int64_t classes_;
   const std::string id_ = "scripted";
   const std::string name_ = "scripted:samples";
-  std::set<int64_t> failing_;
+  std::map<int64_t, Code> failing_;
+  std::map<int64_t, Code> undecodable_;
+  std::function<ImageSize(int64_t)> size_of_;
   std::function<void(int64_t)> on_read_;
   std::function<void(int64_t)> on_label_;
 
@@ -95,8 +140,8 @@ struct Given {
   ScriptedDataset dataset;
   Plan plan;
 
-  Given(int64_t samples, int64_t global_batch, Order order = Order::shuffled)
-      : dataset(samples), plan(dataset.id(), samples, 11, global_batch, order) {}
+  Given(int64_t samples, int64_t global_batch, Order order = Order::shuffled, int64_t classes = 7)
+      : dataset(samples, classes), plan(dataset.id(), samples, 11, global_batch, order) {}
 
   Loader::Setup setup(int64_t threads, int64_t epochs = 3) const {
     return {.dataset = &dataset,
@@ -137,6 +182,7 @@ inline void expect_equal(const std::vector<Batch>& actual, const std::vector<Bat
     ASSERT_EQ(actual[i].images, expected[i].images);
     ASSERT_EQ(actual[i].labels, expected[i].labels);
     ASSERT_EQ(actual[i].draws, expected[i].draws);
+    ASSERT_EQ(actual[i].bad, expected[i].bad);
   }
 }
 

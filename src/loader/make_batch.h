@@ -1,0 +1,56 @@
+// How one batch comes to be: its buffers, its samples part by part, what bad ones leave behind.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/result.h"
+#include "dataset/plan.h"
+#include "image/decoder.h"
+#include "loader/data_wait.h"
+#include "loader/loader.h"
+
+namespace tern {
+
+// The batch with its buffers, not yet filled; `spare` is one whose memory may be used again.
+// `exhausted` if there is no memory.
+Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at, Batch spare = {});
+
+// Fills parts of batches; keeps a decoder and buffers between samples. Each thread owns one.
+// Several may fill different parts of one batch at the same time: what a slot gets depends only on
+// the setup, the epoch and the position.
+class BatchFiller {
+ public:
+  // `setup` outlives it.
+  explicit BatchFiller(const Loader::Setup& setup);
+
+  // Fills the slots of `chunk`, but those of bad samples that are skipped. Returns the bad ones, in
+  // order, which belong into Batch::bad. Gives up between samples when `stop` fires. Blocks for
+  // reading. Errors name the sample.
+  Result<std::vector<BadRead>> fill(Batch& batch, PositionRange chunk, StageMeter& meter,
+                                    std::stop_token stop);
+
+ private:
+  Status fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter);
+  Result<BadRead> deal_with(Batch& batch, int64_t position, int64_t sample, const Error& error,
+                            StageMeter& meter, const std::stop_token& stop);
+  View view_of(const Batch& batch, int64_t position, int64_t sample) const;
+
+  const Loader::Setup& setup_;
+  const AugmentOptions augment_;  // nothing in an evaluation
+  const bool has_draws_;          // a crop or a flip is drawn
+  const bool mirrors_in_view_;    // the flip costs nothing there
+  ImageDecoder decoder_;
+  std::vector<int64_t> samples_;
+  Bytes stored_;
+  std::vector<uint8_t> unchanged_;  // the pixels before crop and flip
+};
+
+// To be called when every slot is filled: sorts Batch::bad and closes the gaps of skipped samples.
+// `corrupt` if that leaves nothing of a batch.
+Result<Batch> finish_batch(Batch batch, const Dataset& dataset);
+
+}  // namespace tern
