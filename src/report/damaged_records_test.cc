@@ -95,7 +95,8 @@ TEST_F(DamagedRecordsTest, FieldsOfWrongTypeOrSizeNeverStopAReport) {
   for (const json& value : values) {
     for (const std::string& name : names) {
       std::string lines;
-      for (const char* kind : {"start", "notice", "checkpoint", "warning", "evaluation", "end"}) {
+      for (const char* kind :
+           {"start", "notice", "checkpoint", "warning", "bad_sample", "evaluation", "end"}) {
         json line = {{"kind", kind}, {"ms", 1}, {"status", "done"}, {"step", 4}, {"top1", 0.5}};
         line[name] = value;
         lines += line.dump() + "\n";

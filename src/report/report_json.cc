@@ -94,6 +94,9 @@ json report_json(const RunReport& report) {
                  {"cost_microusd", or_null(report.cost_microusd)},
                  {"checkpoints", report.checkpoints},
                  {"checkpoint_bytes", report.checkpoint_bytes},
+                 {"bad_samples", json::array()},
+                 {"shuffle", text_or_null(report.shuffle)},
+                 {"shuffle_quality", or_null(report.shuffle_quality)},
                  {"warnings", report.warnings},
                  {"processes", json::array()}};
   add_resources(object, report);
@@ -101,6 +104,10 @@ json report_json(const RunReport& report) {
   const auto& best = report.best_evaluation;
   object["best_top1"] = best ? json(best->top1) : json(nullptr);
   object["best_epoch"] = best ? json(best->epoch) : json(nullptr);
+  for (const BadSampleLine& bad : report.bad_samples) {
+    object["bad_samples"].push_back(
+        {{"sample", bad.sample}, {"cause", bad.cause}, {"done", bad.done}});
+  }
   for (const ProcessLine& process : report.processes) {
     object["processes"].push_back(process_json(process));
   }

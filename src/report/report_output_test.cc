@@ -148,6 +148,18 @@ TEST_F(ReportOutputTest, TextTellsTheStory) {
   EXPECT_THAT(text, Not(HasSubstr("next  ")));
 }
 
+TEST(ReportTextTest, BadSamplesAreCountedAndTheFirstIsNamed) {
+  RunReport report;
+  EXPECT_THAT(format_report(report), Not(HasSubstr("bad samples")));
+  report.bad_samples = {
+      {.sample = "a.jpg in 0.shard at 16", .cause = "ends early", .done = "skipped"},
+      {.sample = "b.jpg", .cause = "no image", .done = "skipped"}};
+  EXPECT_THAT(format_report(report),
+              HasSubstr("bad samples    2, skipped: a.jpg in 0.shard at 16: ends early\n"));
+  EXPECT_EQ(report_json(report)["bad_samples"].size(), 2U);
+  EXPECT_EQ(report_json(report)["bad_samples"][1]["cause"], "no image");
+}
+
 TEST(ReportTextTest, TheBestIsShownOnlyIfItIsBetterThanTheLast) {
   RunReport report;
   report.best_evaluation = EvaluationLine{.epoch = 3, .step = 30, .top1 = 0.5};
@@ -185,6 +197,7 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
   report.cost_microusd = int64_t{1} << 53;
   report.checkpoints = 1;
   report.warnings.assign(50, prose);
+  report.bad_samples.assign(50, {.sample = prose, .cause = tall, .done = "skipped"});
   const ProcessLine process = {.host = tall,
                                .pid = int64_t{1} << 53,
                                .first_step = 1LL << 53,
@@ -210,7 +223,7 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
     ASSERT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= 0x20U) << text;
   }
   EXPECT_THAT(text, HasSubstr("the last 3 of 50"));
-  EXPECT_THAT(text, HasSubstr("and 48 before these"));
+  EXPECT_THAT(text, HasSubstr("and 49 before these"));
 }
 
 }  // namespace

@@ -184,9 +184,16 @@ void add_processes(Screen& screen, const std::vector<ProcessLine>& processes) {
   }
 }
 
+// One row, whatever their number: `tern report --json` lists them.
+std::string bad_samples_text(const std::vector<BadSampleLine>& bad) {
+  if (bad.empty()) return "";
+  return fmt::format("{}, {}: {}: {}", format_count(static_cast<int64_t>(bad.size())),
+                     bad.front().done, bad.front().sample, bad.front().cause);
+}
+
 // The newest, because a run that goes wrong says most at its end.
-void add_warnings(Screen& screen, const std::vector<std::string>& warnings) {
-  const size_t first = warnings.size() > kWarnings ? warnings.size() - kWarnings : 0;
+void add_warnings(Screen& screen, const std::vector<std::string>& warnings, size_t shown) {
+  const size_t first = warnings.size() > shown ? warnings.size() - shown : 0;
   for (size_t i = first; i < warnings.size(); ++i) screen.row("warning", warnings[i]);
   if (first > 0) {
     screen.row("", fmt::format("and {} before these, in the ledger",
@@ -217,7 +224,9 @@ std::string format_report(const RunReport& report) {
   add_time_rows(screen, report);
   screen.row("verdict", report.verdict, kVerdictLines);
   add_processes(screen, report.processes);
-  add_warnings(screen, report.warnings);
+  screen.row("bad samples", bad_samples_text(report.bad_samples));
+  // The row of bad samples takes the place of a warning: the screen has no line to spare.
+  add_warnings(screen, report.warnings, report.bad_samples.empty() ? kWarnings : kWarnings - 1);
   return screen.take();
 }
 

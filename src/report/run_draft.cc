@@ -37,6 +37,8 @@ void begin_process(RunDraft& draft, const json& record) {
   RunReport& report = draft.report;
   report.recipe = text_or(record, "recipe", report.recipe.c_str());
   report.command = text_or(record, "command", report.command.c_str());
+  report.shuffle = text_or(record, "shuffle", "");
+  report.shuffle_quality = find_number(record, "shuffle_quality");
   report.total_steps = count_or(record, "total_steps", report.total_steps);
   report.epochs = count_or(record, "epochs", report.epochs);
   draft.samples_per_epoch = count_or(record, "samples_per_epoch", draft.samples_per_epoch);
@@ -138,6 +140,17 @@ void add_step(RunDraft& draft, const std::map<int64_t, size_t>& owners, const js
   read_step(process->used, record);
 }
 
+// Every process of a run tells of the sample anew.
+void add_bad_sample(RunReport& report, const json& record) {
+  BadSampleLine line{.sample = text_or(record, "sample", "a sample without a name"),
+                     .cause = text_or(record, "cause", "no cause told"),
+                     .done = text_or(record, "done", "skipped")};
+  const auto is_same = [&](const BadSampleLine& each) { return each.sample == line.sample; };
+  if (std::ranges::none_of(report.bad_samples, is_same)) {
+    report.bad_samples.push_back(std::move(line));
+  }
+}
+
 }  // namespace
 
 void add_ledger_record(RunDraft& draft, const json& record) {
@@ -165,6 +178,8 @@ void add_ledger_record(RunDraft& draft, const json& record) {
     draft.resume_step = count_or(record, "step", draft.resume_step);
   } else if (kind == "warning") {
     report.warnings.push_back(text_or(record, "what", "a warning without text"));
+  } else if (kind == "bad_sample") {
+    add_bad_sample(report, record);
   } else if (kind == "evaluation") {
     add_evaluation(draft, record);
   } else if (kind == "end") {

@@ -57,6 +57,15 @@ struct GpuLine {
   std::optional<int64_t> peak_memory_bytes;
 };
 
+// A sample that could not be read or decoded.
+struct BadSampleLine {
+  std::string sample;  // its name, file and offset
+  std::string cause;
+  std::string done;  // "skipped" or "replaced"
+
+  bool operator==(const BadSampleLine&) const = default;
+};
+
 struct RunReport {
   std::string run;  // as the caller calls it: "runs/demo"
   RunStatus status = RunStatus::running;
@@ -91,7 +100,10 @@ struct RunReport {
   std::string verdict;                   // what bounds the run, and what removing it would gain
   std::optional<int64_t> cost_microusd;  // nothing unless every process knew its price
   int64_t checkpoints = 0;
-  int64_t checkpoint_bytes = 0;  // of the newest
+  int64_t checkpoint_bytes = 0;            // of the newest
+  std::vector<BadSampleLine> bad_samples;  // each once, in the order in which they were met
+  std::string shuffle;                     // of the newest process: "full", "window:8"
+  std::optional<double> shuffle_quality;   // 1: mixed as well as a full shuffle
   std::vector<std::string> warnings;
   std::vector<ProcessLine> processes;
 };

@@ -15,7 +15,7 @@ namespace tern {
 namespace {
 
 std::array<int64_t, 4> image_sizes(const Batch& batch) {
-  return {batch.positions.size(), batch.shape.channels, batch.shape.height, batch.shape.width};
+  return {batch.samples(), batch.shape.channels, batch.shape.height, batch.shape.width};
 }
 
 class CpuDoor final : public BatchDoor {
@@ -76,7 +76,7 @@ class CudaDoor final : public BatchDoor {
          .mean = mean_.const_data_ptr<float>(),
          .stddev = stddev_.const_data_ptr<float>(),
          .out = ready.images.mutable_data_ptr(),
-         .count = batch.positions.size(),
+         .count = batch.samples(),
          .channels = static_cast<int32_t>(batch.shape.channels),
          .height = static_cast<int32_t>(batch.shape.height),
          .width = static_cast<int32_t>(batch.shape.width),

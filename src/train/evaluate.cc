@@ -2,21 +2,45 @@
 
 #include "dataset/plan.h"
 #include "loader/loader.h"
+#include "loader/view.h"
 
 namespace tern {
+namespace {
+
+Plan evaluation_plan(const Dataset& data, const RunConfig& config) {
+  const Plan plan(data.id(), data.size(), /*seed=*/0, config.train.evaluate_batch,
+                  Order::sequential);
+  if (!config.image.rectangular) return plan;
+  return plan.with_order(std::make_shared<const std::vector<int64_t>>(order_by_aspect_ratio(data)));
+}
+
+}  // namespace
+
+OnBadSample on_bad_sample(const DataOptions& options) {
+  if (options.on_bad_sample == "skip") return OnBadSample::skip;
+  if (options.on_bad_sample == "replace") return OnBadSample::replace;
+  return OnBadSample::stop;
+}
 
 Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data,
                                            const RunConfig& config, const NoticeBoard& board,
-                                           const std::function<Status()>& between_batches) {
-  const Plan plan(data.id(), data.size(), /*seed=*/0, config.train.evaluate_batch,
-                  Order::sequential);
-  Loader loader({.dataset = &data, .plan = &plan, .options = config.loader});
+                                           const std::function<Status()>& between_batches,
+                                           const std::function<void(const BadRead&)>& on_bad) {
+  const Plan plan = evaluation_plan(data, config);
+  Loader loader({.dataset = &data,
+                 .plan = &plan,
+                 .options = config.loader,
+                 .image = config.image,
+                 .is_evaluation = true,
+                 .on_bad = on_bad_sample(config.data)});
   EvaluationSums total;
   for (int64_t batch = 0; batch < plan.batches_per_epoch(); ++batch) {
-    const Result<Batch> images = loader.next(board.stop_token());
+    Result<Batch> images = loader.next(board.stop_token());
     if (board.notice()) return std::optional<Evaluation>();
     if (!images.has_value()) return images.error();
+    for (const BadRead& bad : images->bad) on_bad(bad);
     RETURN_IF_ERROR(learner.put(*images));
+    loader.recycle(std::move(*images));
     ASSIGN_OR_RETURN(const EvaluationSums sums, learner.evaluate());
     RETURN_IF_ERROR(between_batches());
     total.loss += sums.loss;

@@ -6,6 +6,7 @@
 
 #include "core/result.h"
 #include "dataset/dataset.h"
+#include "loader/loader.h"
 #include "preempt/notice.h"
 #include "train/learner.h"
 #include "train/run_config.h"
@@ -16,8 +17,13 @@ namespace tern {
 // Means over all samples of `data`, each counted once. Nothing if a notice is posted meanwhile: an
 // evaluation may take longer than a machine that is going has left. `between_batches` is called to
 // keep the lease, which it may outlast too; its error ends the evaluation.
+// `on_bad` is told of samples that could not be read, as data.on_bad_sample says.
 Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data,
                                            const RunConfig& config, const NoticeBoard& board,
-                                           const std::function<Status()>& between_batches);
+                                           const std::function<Status()>& between_batches,
+                                           const std::function<void(const BadRead&)>& on_bad);
+
+// data.on_bad_sample as the loader takes it.
+OnBadSample on_bad_sample(const DataOptions& options);
 
 }  // namespace tern

@@ -181,7 +181,11 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
   if (!request.halt_file.empty()) halt_file.emplace(board, clock, request.halt_file);
 
   // What cannot be had is refused before anything is moved or written: data, device, other run.
-  ASSIGN_OR_RETURN(RunData data, open_run_data(config));
+  ASSIGN_OR_RETURN(RunData data, open_run_data(config, [&log](const Error& error) {
+                     log.warn("train",
+                              "a local copy of the data could not be made; it is read where it is",
+                              {{"cause", error.to_string()}});
+                   }));
   ASSIGN_OR_RETURN(const std::string device, choose_device({.wanted = config.train.device,
                                                             .kernels = kernels_path(own_path()),
                                                             .gpus_are_hidden = gpus_are_hidden()},

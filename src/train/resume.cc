@@ -3,6 +3,20 @@
 #include <fmt/format.h>
 
 namespace tern {
+namespace {
+
+// A copy that was cut between two lines reads well and lacks options, which would pass for their
+// defaults. All versions write the same option last.
+bool is_whole_copy(const std::string& toml) {
+  RunConfig config;
+  const OptionSet set = describe_run(config);
+  const OptionSet::Entry& last = set.entries().back();
+  const size_t section = toml.find(fmt::format("\n[{}]\n", last.section()));
+  return section != std::string::npos && toml.ends_with('\n') &&
+         toml.find(fmt::format("\n{} = ", last.name()), section) != std::string::npos;
+}
+
+}  // namespace
 
 Result<std::vector<OptionChange>> agree_with_recorded(RunConfig& config,
                                                       const std::string& recorded_toml) {
@@ -41,6 +55,7 @@ Status agree_with_run_folder(RunConfig& config, ObjectStore& run) {
     if (recorded.error().code == Code::not_found) return {};
     return recorded.error();
   }
+  if (!is_whole_copy(*recorded)) return {};  // torn: the checkpoint carries its own
   const auto allowed = agree_with_recorded(config, *recorded);
   // A damaged copy decides nothing: the checkpoint carries its own.
   if (!allowed.has_value() && allowed.error().code != Code::corrupt) return allowed.error();

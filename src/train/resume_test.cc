@@ -64,6 +64,18 @@ TEST(Resume, ADamagedRunFileDecidesNothingButAnotherRunsDoes) {
   EXPECT_FALSE(agree_with_run_folder(config, run).has_value());
 }
 
+TEST(Resume, ARunFileCutAnywhereDecidesNothing) {
+  MemoryStore run;
+  RunConfig other = some_run();
+  other.train.seed = 5;
+  const std::string whole = toml_of(other);
+  for (size_t kept = 0; kept < whole.size(); ++kept) {
+    ASSERT_TRUE(run.put(kRunFileObject, whole.substr(0, kept)).has_value());
+    RunConfig config = some_run();
+    ASSERT_TRUE(agree_with_run_folder(config, run).has_value()) << "cut after " << kept;
+  }
+}
+
 TEST(Resume, AnEmptyRunHasNoPointToResumeFrom) {
   MemoryStore checkpoints;
   std::vector<std::string> warnings;

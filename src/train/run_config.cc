@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "dataset/plan.h"
+
 namespace tern {
 namespace {
 
@@ -118,6 +120,15 @@ void check_model(const RunConfig& config, std::vector<Conflict>& conflicts) {
                      "\"cifar10\"; for \"{}\" choose model.name = \"small-cnn\"",
                      data.format)});
   }
+  if (config.image.rectangular) {
+    conflicts.push_back({{"image.rectangular", "model.name"},
+                         fmt::format("image.rectangular needs a network that takes images of any "
+                                     "size, and {} takes one; turn it off",
+                                     model.name)});
+  }
+  if (const Result<Shuffle> shuffle = parse_shuffle(data.shuffle); !shuffle) {
+    conflicts.push_back({{"data.shuffle"}, "data.shuffle: " + shuffle.error().message});
+  }
   if (data.format == "cifar10" && data.classes != 10) {
     conflicts.push_back(
         {{"data.format", "data.classes"},
@@ -162,6 +173,7 @@ OptionSet describe_run(RunConfig& config) {
           {.help = "What the run calls itself in lists and reports, and the name of its folder "
                    "under runs/ if --run is not given; empty takes the run file's name."});
   set.section("data", "What is learned from.", config.data);
+  set.section("image", "Which part of an image the network sees, and how large.", config.image);
   set.section("augment", "How training samples are varied, anew in every epoch.", config.augment);
   set.section("loader", "How batches are made; changes speed and memory, never the result.",
               config.loader);

@@ -18,6 +18,7 @@ namespace tern {
 struct RunConfig {
   std::string recipe;  // what the run calls itself; shown in lists and reports
   DataOptions data;
+  ImageOptions image;
   AugmentOptions augment;
   LoaderOptions loader;
   ModelOptions model;

@@ -4,18 +4,35 @@
 
 namespace tern {
 
-Result<RunData> open_run_data(const RunConfig& config) {
+Result<RunData> open_run_data(const RunConfig& config, const OnStageFailure& on_stage_failure) {
   RunData data;
-  ASSIGN_OR_RETURN(data.train, open_dataset(config.data, Split::train));
-  ASSIGN_OR_RETURN(data.test, open_dataset(config.data, Split::test));
-  if (data.train->shape() != data.test->shape()) {
+  ASSIGN_OR_RETURN(data.train, open_dataset(config.data, Split::train, on_stage_failure));
+  ASSIGN_OR_RETURN(data.test, open_dataset(config.data, Split::test, on_stage_failure));
+  data.shape = data.train->shape();
+  if (config.image.size > 0) {
+    data.shape.height = data.shape.width = config.image.size;
+  } else if (data.shape.bytes() == 0 || data.test->shape().bytes() == 0) {
+    return fail(
+        Code::invalid,
+        fmt::format("the images of {} have many sizes; set image.size to the side in pixels "
+                    "that the network is to see, for example --set image.size=224",
+                    data.train->name()));
+  } else if (data.train->shape() != data.test->shape()) {
     return fail(Code::corrupt, fmt::format("{} and {} have images of different shapes; are they "
                                            "halves of one data set?",
                                            data.train->name(), data.test->name()));
   }
+  if (data.train->shape().channels != data.test->shape().channels) {
+    return fail(
+        Code::corrupt,
+        fmt::format("{} and {} have different numbers of colour channels; are they halves of "
+                    "one data set?",
+                    data.train->name(), data.test->name()));
+  }
+  ASSIGN_OR_RETURN(const Shuffle shuffle, parse_shuffle(config.data.shuffle));
   data.plan = std::make_unique<Plan>(data.train->id(), data.train->size(),
                                      static_cast<uint64_t>(config.train.seed), config.train.batch,
-                                     Order::shuffled);
+                                     shuffle, data.train->shards());
   return data;
 }
 

@@ -14,9 +14,13 @@ struct RunData {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;
   std::unique_ptr<Plan> plan;
+  ImageShape shape;  // of what the network sees
 };
 
-// `corrupt` if the halves do not belong together.
-Result<RunData> open_run_data(const RunConfig& config);
+// `corrupt` if the halves do not belong together; `invalid` if their images have many sizes and
+// image.size says none.
+// `on_stage_failure` is told why a local copy (data.stage) could not be made; the source is read
+// then.
+Result<RunData> open_run_data(const RunConfig& config, const OnStageFailure& on_stage_failure = {});
 
 }  // namespace tern

@@ -53,7 +53,7 @@ Result<Outcome> Trainer::run() {
 Status Trainer::train_one_step() {
   const Nanoseconds start = setup_.clock->now();
   spans_.enter(Span::queue);
-  const Result<Batch> next = loader_->next(setup_.board->stop_token());
+  Result<Batch> next = loader_->next(setup_.board->stop_token());
   spans_.enter(Span::other);
   // A notice came while data was awaited: the loop sees it next.
   if (!next.has_value() && next.error().code == Code::cancelled) return {};
@@ -63,6 +63,7 @@ Status Trainer::train_one_step() {
   spans_.reassign(Span::queue, Span::fetch, batch.waited.fetch);
   spans_.reassign(Span::queue, Span::decode, batch.waited.decode);
   spans_.reassign(Span::queue, Span::augment, batch.waited.augment);
+  for (const BadRead& bad : batch.bad) note_bad_sample(bad, *data_.train);
   RETURN_IF_ERROR(learner_->put(batch));
 
   spans_.enter(Span::compute);
@@ -71,16 +72,29 @@ Status Trainer::train_one_step() {
       {.steps_per_epoch = steps_per_epoch(), .epochs = config_.train.epochs}, state_.step);
   open_steps_.push_back({.step = state_.step,
                          .epoch = batch.epoch,
-                         .samples = batch.positions.size(),
+                         .samples = batch.samples(),
                          .learning_rate = rate});
   ASSIGN_OR_RETURN(const StepResults results, learner_->step(state_.step, rate));
 
   spans_.enter(Span::other);
   ++state_.step;
-  state_.samples += batch.positions.size();
+  state_.samples += batch.samples();
   state_.train_seconds += to_seconds(setup_.clock->now() - start);
   state_is_saved_ = false;
+  loader_->recycle(std::move(*next));  // the device has its copy
   return note_results(results);
+}
+
+// Each sample once, however often an epoch comes past it.
+void Trainer::note_bad_sample(const BadRead& bad, const Dataset& dataset) {
+  if (!bad_samples_.emplace(dataset.id(), bad.sample).second) return;
+  const bool is_replaced = bad.replaced_by >= 0;
+  setup_.log->warn("train", fmt::format("bad sample {}", is_replaced ? "replaced" : "skipped"),
+                   {{"sample", bad.where}, {"cause", bad.cause}});
+  records_->ledger("bad_sample", {{"step", state_.step},
+                                  {"sample", bad.where},
+                                  {"cause", bad.cause},
+                                  {"done", is_replaced ? "replaced" : "skipped"}});
 }
 
 // What the device has told of its steps: on a CPU of the last one, on a GPU of some before it.
@@ -147,9 +161,11 @@ Status Trainer::close_epoch() {
 Result<std::optional<Evaluation>> Trainer::evaluate_now() {
   const SpanScope span(spans_, Span::evaluation);
   const Nanoseconds start = setup_.clock->now();
-  ASSIGN_OR_RETURN(const std::optional<Evaluation> test,
-                   evaluate(*learner_, *data_.test, config_, *setup_.board,
-                            [this] { return show_sign_of_life(); }));
+  ASSIGN_OR_RETURN(
+      const std::optional<Evaluation> test,
+      evaluate(
+          *learner_, *data_.test, config_, *setup_.board, [this] { return show_sign_of_life(); },
+          [this](const BadRead& bad) { note_bad_sample(bad, *data_.test); }));
   if (!test) return test;
   records_->ledger("evaluation", {{"epoch", state_.step / steps_per_epoch()},
                                   {"step", state_.step},

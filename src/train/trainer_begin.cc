@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "loader/shuffle_quality.h"
 #include "report/machine_json.h"
+#include "train/evaluate.h"
 #include "train/trainer_process.h"
 
 namespace tern {
@@ -35,6 +37,7 @@ Status Trainer::restore_or_start() {
                        {{"key", change.key}, {"before", change.before}, {"now", change.after}});
     }
   }
+  rate_shuffle();
   if (config_.train.threads == 0) config_.train.threads = setup_.cores;
   ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner_setup()));
   if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
@@ -80,6 +83,13 @@ Status Trainer::restore_or_start() {
   return {};
 }
 
+// Said at every start, so that a windowed order is never taken for a full one.
+void Trainer::rate_shuffle() {
+  const ShuffleQuality quality = shuffle_quality(*data_.plan, *data_.train);
+  shuffle_quality_ = quality.ratio;
+  setup_.log->info("train", describe_shuffle_quality(quality, config_.data.shuffle));
+}
+
 std::unique_ptr<Loader> Trainer::make_loader() const {
   return std::make_unique<Loader>(
       Loader::Setup{.dataset = data_.train.get(),
@@ -90,7 +100,9 @@ std::unique_ptr<Loader> Trainer::make_loader() const {
                     .start = {state_.step / steps_per_epoch(), state_.step % steps_per_epoch()},
                     .epochs = config_.train.epochs,
                     .clock = setup_.clock,
-                    .leave_augmentation = setup_.device != kCpu});
+                    .leave_augmentation = setup_.device != kCpu,
+                    .image = config_.image,
+                    .on_bad = on_bad_sample(config_.data)});
 }
 
 Learner::Setup Trainer::learner_setup() const {
@@ -98,7 +110,7 @@ Learner::Setup Trainer::learner_setup() const {
           .optimizer = config_.optimizer,
           .label_smoothing = config_.train.label_smoothing,
           .seed = static_cast<uint64_t>(config_.train.seed),
-          .shape = data_.train->shape(),
+          .shape = data_.shape,
           .classes = data_.train->classes(),
           .threads = config_.train.threads,
           .device = setup_.device,
@@ -199,6 +211,8 @@ nlohmann::json Trainer::process_fields() const {
                            {"token", setup_.me.token},
                            {"dataset_id", data_.train->id()},
                            {"samples_per_epoch", data_.train->size()},
+                           {"shuffle", config_.data.shuffle},
+                           {"shuffle_quality", shuffle_quality_},
                            {"batch", config_.train.batch},
                            {"loader_threads", config_.loader.threads},
                            {"epochs", config_.train.epochs},

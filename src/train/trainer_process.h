@@ -6,7 +6,9 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/gpu.h"
@@ -68,6 +70,7 @@ class Trainer {
 
   Result<Outcome> run();
   Status train_one_step();
+  void note_bad_sample(const BadRead& bad, const Dataset& dataset);
   Status note_results(const StepResults& results);
   Status finish_steps();
   Status close_epoch();
@@ -87,6 +90,7 @@ class Trainer {
   nlohmann::json become_branch(const ResumePoint& point);
   Status check_arithmetic(const CheckpointText& recorded, std::vector<std::string>& warnings);
   Learner::Setup learner_setup() const;
+  void rate_shuffle();
   void watch_gpu();
   std::unique_ptr<Loader> make_loader() const;
   Status write_run_file();
@@ -114,6 +118,8 @@ class Trainer {
     double learning_rate = 0;
   };
   std::deque<OpenStep> open_steps_;
+  std::set<std::pair<std::string, int64_t>> bad_samples_;  // told of, by data set
+  double shuffle_quality_ = 0;
   std::string fingerprint_;
   std::unique_ptr<GpuDriver> gpu_driver_;  // on a GPU, if NVML works
   std::optional<Gpu> gpu_;
