@@ -17,6 +17,7 @@ struct Surroundings {
   std::string recipes;               // $TERN_RECIPES
   std::string libtorch;              // $TERN_LIBTORCH
   std::string library_path;          // $LD_LIBRARY_PATH
+  std::string certificates;          // $CURL_CA_BUNDLE or $SSL_CERT_FILE, as curl reads them
   std::filesystem::path cache;       // $XDG_CACHE_HOME/tern or ~/.cache/tern; empty without a home
 
   std::vector<Recipe> list_recipes() const {

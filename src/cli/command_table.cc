@@ -1,5 +1,7 @@
 #include "cli/command_table.h"
 
+#include "cli/data_commands.h"
+
 namespace tern {
 namespace {
 
@@ -35,9 +37,49 @@ constexpr Flag kRecipesFlags[] = {
     {"--names", "for completion", Takes::nothing, /*hidden=*/true},
 };
 
+constexpr Flag kDataImportFlags[] = {
+    {"--pack", "copy into shards: orig, base, short:256:q90 or raw", Takes::text},
+    {"--test-share", "share of samples for the test split, if there is none", Takes::text},
+    {"--threads", "not given: all cores", Takes::text},
+    {"--sha256", "what a fetched file must hash to", Takes::text},
+};
+constexpr Flag kDataLsFlags[] = {
+    {"--json", "for programs"},
+};
+constexpr Flag kDataVerifyFlags[] = {
+    {"--decode", "decode every sample too"},
+    {"--threads", "not given: all cores", Takes::text},
+};
+constexpr Flag kDataShowFlags[] = {
+    {"--grid", "a contact sheet, as 8x8", Takes::text},
+    {"--split", "train or test", Takes::text},
+    {"--out", "the PNG to write", Takes::file},
+    {"--set", "an option of [image] or [augment]", Takes::option},
+};
+constexpr Flag kDataBenchFlags[] = {
+    {"--set", "an option of [image], [augment] or [loader]", Takes::option},
+    {"--batch", "samples a batch", Takes::text},
+    {"--samples", "samples a pass", Takes::text},
+    {"--passes", "the best counts", Takes::text},
+    {"--shuffle", "full, window:W or sequential", Takes::text},
+    {"--split", "train or test", Takes::text},
+    {"--stage", "read through a local copy in this folder", Takes::folder},
+    {"--json", "for programs"},
+};
+constexpr Command kDataCommands[] = {
+    {"import", "index or pack what you have", data_import_command, Takes::file, kDataImportFlags},
+    {"ls", "what a data set holds", data_ls_command, Takes::folder, kDataLsFlags},
+    {"verify", "read every byte and name what is damaged", data_verify_command, Takes::folder,
+     kDataVerifyFlags},
+    {"show", "look at samples", data_show_command, Takes::folder, kDataShowFlags},
+    {"bench", "samples per second, by stage", data_bench_command, Takes::folder, kDataBenchFlags},
+};
+
 constexpr Command kCommands[] = {
     {"train", "train on this machine, or continue a run", train_command, Takes::run_file,
      kTrainFlags},
+    {"data", "data sets: import, ls, verify, show, bench", data_command, Takes::nothing, {}, false,
+     kDataCommands},
     {"report", "how a run ended and why", report_command, Takes::run, kReportFlags},
     {"ls", "the runs that are here", ls_command, Takes::folder, kLsFlags},
     {"checkpoints", "what a run has saved", checkpoints_command, Takes::run, kCheckpointsFlags},
@@ -54,5 +96,6 @@ constexpr Command kCommands[] = {
 }  // namespace
 
 std::span<const Command> command_table() { return kCommands; }
+std::span<const Command> data_command_table() { return kDataCommands; }
 
 }  // namespace tern

@@ -37,9 +37,12 @@ struct Command {
   Takes takes = Takes::nothing;
   std::span<const Flag> flags;  // without -h and --help, which all have
   bool hidden = false;
+  std::span<const Command> subcommands = {};  // `tern data ls`; it takes nothing else then
 };
 
 // Lives as long as the program.
 std::span<const Command> command_table();
+// Those of `tern data`.
+std::span<const Command> data_command_table();
 
 }  // namespace tern

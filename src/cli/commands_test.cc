@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cli/command_table.h"
+#include "cli/data_commands.h"
 #include "cli/test_run.h"
 #include "train/train_flags.h"
 
@@ -61,6 +62,20 @@ TEST(Help, OfEveryCommandTeachesItsFlagsWithinEightyColumns) {
       if (!flag.hidden) {
         EXPECT_THAT(help, HasSubstr(std::string(flag.name))) << command.name;
       }
+    }
+  }
+}
+
+TEST(Help, OfEveryDataCommandTeachesItsFlagsWithinEightyColumns) {
+  const std::string overview = output_of([&] { return data_command({}, {}); });
+  for (const Command& command : data_command_table()) {
+    EXPECT_THAT(overview, HasSubstr("tern data " + std::string(command.name)));
+    const std::string help =
+        output_of([&] { return data_command({}, {std::string(command.name), "--help"}); });
+    EXPECT_THAT(help, testing::StartsWith("tern data " + std::string(command.name) + ": "));
+    EXPECT_LE(widest_line(help), 80U) << command.name;
+    for (const Flag& flag : command.flags) {
+      EXPECT_THAT(help, HasSubstr(std::string(flag.name))) << command.name;
     }
   }
 }

@@ -165,7 +165,21 @@ std::string zsh_text(std::string_view text) {
   return out;
 }
 
+std::string names_of(std::span<const Command> commands) {
+  std::string names;
+  for (const Command& command : commands) names += fmt::format("{} ", command.name);
+  return names;
+}
+
 std::string bash_case(const Command& command) {
+  if (!command.subcommands.empty()) {
+    std::string text = fmt::format(
+        "    {})\n      if ((COMP_CWORD == 2)); then _tern_offer words {}--help; return; fi\n"
+        "      case ${{COMP_WORDS[2]}} in\n",
+        command.name, names_of(command.subcommands));
+    for (const Command& sub : command.subcommands) text += bash_case(sub);
+    return text + "      esac\n      ;;\n";
+  }
   std::string flags;
   std::string values;
   for (const Flag& flag : command.flags) {
@@ -182,6 +196,14 @@ std::string bash_case(const Command& command) {
 }
 
 std::string zsh_case(const Command& command) {
+  if (!command.subcommands.empty()) {
+    std::string text = fmt::format(
+        "        {})\n          if ((CURRENT == 2)); then compadd -- {}--help; return; fi\n"
+        "          shift words; ((CURRENT--))\n          case $words[1] in\n",
+        command.name, names_of(command.subcommands));
+    for (const Command& sub : command.subcommands) text += zsh_case(sub);
+    return text + "          esac ;;\n";
+  }
   std::string text = fmt::format("        {})\n          _arguments \\\n", command.name);
   for (const Flag& flag : command.flags) {
     if (flag.hidden) continue;

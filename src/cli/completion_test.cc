@@ -30,7 +30,7 @@ std::string read(const fs::path& path) {
 }
 
 // The long flags that a command's source tells CLI11 of.
-std::set<std::string> parsed_flags(const Command& command) {
+std::set<std::string> parsed_flags(const Command& command, const std::string& group = "") {
   std::set<std::string> flags;
   if (command.name == "train") {
     CLI::App app;
@@ -42,7 +42,8 @@ std::set<std::string> parsed_flags(const Command& command) {
     }
   }
   const std::string source =
-      read(fs::path(TERN_SOURCE_DIR) / "src/cli" / (std::string(command.name) + "_command.cc"));
+      read(fs::path(TERN_SOURCE_DIR) / "src/cli" /
+           (group + std::string(command.name) + "_command.cc"));
   EXPECT_FALSE(source.empty()) << command.name;
   for (const std::string_view call : {"add_flag(", "add_option("}) {
     for (size_t at = source.find(call); at != source.npos; at = source.find(call, at + 1)) {
@@ -60,10 +61,15 @@ std::set<std::string> parsed_flags(const Command& command) {
 
 TEST(CommandTable, HasTheFlagsThatTheCommandsParse) {
   for (const Command& command : command_table()) {
-    if (command.hidden) continue;
+    if (command.hidden || !command.subcommands.empty()) continue;
     std::set<std::string> listed = {"--help"};
     for (const Flag& flag : command.flags) listed.emplace(flag.name);
     EXPECT_EQ(listed, parsed_flags(command)) << "tern " << command.name;
+  }
+  for (const Command& command : data_command_table()) {
+    std::set<std::string> listed = {"--help"};
+    for (const Flag& flag : command.flags) listed.emplace(flag.name);
+    EXPECT_EQ(listed, parsed_flags(command, "data_")) << "tern data " << command.name;
   }
 }
 
@@ -155,6 +161,15 @@ TEST_F(BashCompletion, CompletesFoldersOfRunsByPath) {
 TEST_F(BashCompletion, CompletesOptionsAfterSet) {
   EXPECT_THAT(complete({"train", "x", "--set", "train.ep"}), ElementsAre("train.epochs="));
   EXPECT_THAT(complete({"train", "x", "--steps", ""}), IsEmpty()) << "a number";
+}
+
+TEST_F(BashCompletion, CompletesTheCommandsOfDataAndTheirFlags) {
+  fs::create_directories(place_ / "pictures");
+  EXPECT_THAT(complete({"data", "ve"}), ElementsAre("verify"));
+  EXPECT_THAT(complete({"data", "import", "--p"}), ElementsAre("--pack"));
+  EXPECT_THAT(complete({"data", "ls", "pic"}), ElementsAre("pictures"));
+  EXPECT_THAT(complete({"data", "bench", "x", "--set", "image.siz"}), ElementsAre("image.size="));
+  EXPECT_THAT(complete({"data", "nothing", ""}), IsEmpty());
 }
 
 // zsh is checked where there is one; what the script must hold is looked at everywhere.

@@ -14,6 +14,7 @@ Begin with
 
 Commands
   train FILE       train on this machine, or continue where the run was left
+  data             data sets: import, ls, verify, show, bench
   report DIR       how a run ended and why; --json for programs
   ls               the runs in runs/: status, step, accuracy, size
   checkpoints DIR  what a run has saved, and what it can be branched from
@@ -22,7 +23,6 @@ Commands
   init RECIPE      print a run file to edit: tern init fashion-mnist > my.toml
   doctor           what this machine can do, and what is wrong with it
   completion bash  completion for your shell, also for zsh
-
 FILE is a run file or a recipe's name, DIR a run folder or a run's name.
 Read on: tern COMMAND --help, tern train --options, docs/ in the source tree.
 )";

@@ -35,6 +35,8 @@ Result<Surroundings> look_around() {
   around.recipes = environment("TERN_RECIPES");
   around.libtorch = environment("TERN_LIBTORCH");
   around.library_path = environment("LD_LIBRARY_PATH");
+  around.certificates = environment("CURL_CA_BUNDLE");
+  if (around.certificates.empty()) around.certificates = environment("SSL_CERT_FILE");
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
     around.cache = std::filesystem::path(cache) / "tern";
   } else if (const std::string home = environment("HOME"); !home.empty()) {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "cli/command.h"
+#include "cli/fetch_data.h"
 #include "cli/find_libtorch.h"
 #include "cli/find_trainer.h"
 #include "cli/python_torch.h"
@@ -90,6 +91,8 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
   ASSIGN_OR_RETURN(const RunConfig config, load_and_explain(request, surroundings));
   ASSIGN_OR_RETURN(const std::filesystem::path run, run_folder(request, config));
   ASSIGN_OR_RETURN(const std::filesystem::path trainer, find_trainer(surroundings.executable));
+  const FetchSetup fetch{config.data, surroundings.certificates, TERN_VERSION};
+  ASSIGN_OR_RETURN(const bool must_fetch, agree_to_fetch(fetch, ask_on_terminal()));
   // From here on a notice waits until tern-train can obey it: the mask and what is pending survive
   // exec(). Reading the run file, which may be a pipe, can still be interrupted.
   RETURN_IF_ERROR(SignalWatcher::block_signals());
@@ -101,6 +104,10 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
                      .cache_folder = surroundings.cache,
                      .ask_python = [&clock] { return find_python_torch(clock, kPythonLimit); }}));
 
+  if (must_fetch) {
+    ASSIGN_OR_RETURN(const int fetched, fetch_data(fetch));
+    if (fetched != kExitDone) return fetched;
+  }
   const int64_t cores = usable_cores();
   int64_t recorded = request.fresh ? 0 : recorded_threads(run);
   if (recorded == 0 && !request.from.empty() && config.train.threads == 0) {

@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/data_commands.h"
+#include "cli/data_summary.h"
+#include "train/exit_codes.h"
+#include "train/train_flags.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kHelp =
+    R"(tern data ls: what a data set holds.
+
+  tern data ls DST          samples, classes, sizes, mean and standard
+                            deviation, and the samples that were left out
+  tern data ls DST --json   for programs: id, samples (train and test), classes,
+                            bytes, bad, and more
+
+DST is a folder that `tern data import` made.
+)";
+
+}  // namespace
+
+Result<int> data_ls_command(const Surroundings&, const Arguments& arguments) {
+  bool help = false;
+  bool as_json = false;
+  std::string folder;
+  CLI::App app;
+  app.set_help_flag();
+  app.add_flag("-h,--help", help);
+  app.add_flag("--json", as_json);
+  app.add_option("DST", folder);
+  RETURN_IF_ERROR(parse_flags(app, arguments, "tern data ls --help"));
+  if (help) {
+    fmt::print("{}", kHelp);
+    return kExitDone;
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<DatasetIndex> index, open_data_set(folder));
+  const DataSummary summary = summarise(*index);
+  if (as_json) {
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    fmt::print("{}\n", summary_json(*index, summary).dump(2, ' ', false, replace));
+  } else {
+    fmt::print("{}", format_summary(*index, summary, folder));
+  }
+  return kExitDone;
+}
+
+}  // namespace tern

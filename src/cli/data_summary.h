@@ -1,0 +1,32 @@
+// What `tern data ls` says of a data set.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "dataset/index.h"
+
+namespace tern {
+
+struct DataSummary {
+  int64_t bytes = 0;                          // of the samples
+  std::vector<std::array<int64_t, 2>> count;  // by label: train, test
+  std::array<int64_t, 3> formats{};           // samples by ImageFormat
+  ImageSize smallest, largest;                // each side for itself
+  double mean_pixels = 0;
+};
+
+// The index of the data set in a folder; what is missing says what to type.
+Result<std::unique_ptr<DatasetIndex>> open_data_set(const std::string& folder);
+
+DataSummary summarise(const DatasetIndex& index);
+std::string format_summary(const DatasetIndex& index, const DataSummary& summary,
+                           const std::string& folder);
+nlohmann::json summary_json(const DatasetIndex& index, const DataSummary& summary);
+
+}  // namespace tern
