@@ -28,4 +28,5 @@ install(DIRECTORY recipes/ DESTINATION share/tern/recipes FILES_MATCHING PATTERN
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/tern)
 # By name, since an example that was run leaves its runs beside it.
 install(DIRECTORY docs examples DESTINATION share/doc/tern USE_SOURCE_PERMISSIONS
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.sh" PATTERN "*.py" PATTERN runs EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.sh" PATTERN "*.py" PATTERN "*.toml"
+  PATTERN runs EXCLUDE)

@@ -29,6 +29,13 @@ if(TERN_SANITIZE)
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
 endif()
 
+if(TERN_FUZZ)
+  # All of our code is watched; only the fuzzers themselves have libFuzzer's main(). clang 19 warns of
+  # more than gcc 12, which is the compiler that the warnings are for.
+  target_compile_options(tern_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-error)
+  target_include_directories(tern_flags INTERFACE ${CMAKE_SOURCE_DIR})
+endif()
+
 # tern_library(storage SOURCES a.cc b.cc LINKS tern_core)
 function(tern_library folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})

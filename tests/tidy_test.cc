@@ -38,12 +38,16 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"storage", {"core"}},
     {"preempt", {"core"}},
     {"model", {"core"}},
-    {"dataset", {"core", "storage"}},
-    {"loader", {"core", "dataset"}},
+    {"image", {"core"}},
+    {"dataset", {"core", "storage", "image"}},
+    {"import", {"core", "storage", "image", "dataset"}},
+    {"loader", {"core", "image", "dataset"}},
     {"report", {"core", "storage"}},
-    {"train", {"core", "cuda", "storage", "preempt", "model", "dataset", "loader", "report"}},
+    {"train",
+     {"core", "cuda", "storage", "preempt", "model", "image", "dataset", "loader", "report"}},
     {"cli",
-     {"core", "cuda", "storage", "preempt", "model", "dataset", "loader", "report", "train"}},
+     {"core", "cuda", "storage", "preempt", "model", "image", "dataset", "import", "loader",
+      "report", "train"}},
 };
 
 // Headers of a library that only some folders may see, so that it can be exchanged.
@@ -52,9 +56,12 @@ struct Fence {
   std::set<std::string> folders;
 };
 const std::vector<Fence> kFences = {
-    {"torch/", {"model", "train"}}, {"ATen/", {"model", "train"}}, {"c10/", {"model", "train"}},
-    {"openssl/", {"core"}},         {"toml++/", {"core"}},         {"zlib.h", {"dataset"}},
-    {"CLI/", {"cli", "train"}},
+    {"torch/", {"model", "train"}}, {"ATen/", {"model", "train"}},
+    {"c10/", {"model", "train"}},   {"openssl/", {"core"}},
+    {"toml++/", {"core"}},          {"zlib.h", {"dataset", "import"}},
+    {"CLI/", {"cli", "train"}},     {"jpeglib.h", {"image"}},
+    {"png.h", {"image"}},           {"hwy/", {"image"}},
+    {"archive.h", {"import"}},      {"curl/", {"core"}},
 };
 
 // Calls that bypass the doors of core; `allowed` are beginnings of paths.
