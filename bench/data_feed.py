@@ -22,12 +22,12 @@ TERN = HERE.parent / "build/release/tern"
 
 # (task, ours, peer, must, aim): ours and peer are names of rows, the figures least ratios.
 LIMITS = [
-    ("crop224", "tern", "torch-pillow", 1.8, None),
-    ("crop224", "tern", "torch-torchvision", 1.2, None),
-    ("crop224", "tern", "fastest of dali, dali-no-antialias, ffcv-jpeg", 1.05, 1.4),
-    ("tiny64", "tern raw", "ffcv-raw", 1.0, 1.5),
-    ("tiny64", "tern jpeg", "dali", 1.5, 2.0),
-    ("tiny64", "tern jpeg", "torch-pillow", 4.0, None),
+    ("rrc224", "tern", "torch-pillow", 1.8, None),
+    ("rrc224", "tern", "torch-torchvision", 1.2, None),
+    ("rrc224", "tern", "fastest of dali, dali-no-antialias, ffcv-orig", 1.05, 1.4),
+    ("pad64", "tern raw", "ffcv-raw", 1.0, 1.5),
+    ("pad64", "tern jpeg", "dali", 1.5, 2.0),
+    ("pad64", "tern jpeg", "torch-pillow", 4.0, None),
     ("formats", "tern base", "tern progressive", 2.0, 2.4),
     ("formats", "tern short:256:q90", "tern", 3.0, 3.5),
 ]
@@ -41,12 +41,24 @@ def run(command, **more):
 
 
 def tern_rate(data, *flags):
-    line = json.loads(run([TERN, "data", "bench", data, "--json", "--passes", 1, *flags]))
+    line = json.loads(run([TERN, "data", "bench", data, "--json", "--passes", 3, *flags]))
     return line["samples_per_s"], line["samples_per_cpu_s"]
 
 
 CROP = ["--batch", 32, "--samples", 3000, "--set", "image.size=224", "--set", "augment.flip=true"]
 TINY = ["--batch", 256, "--samples", 48000, "--set", "augment.flip=true", "--set", "augment.pad_crop=4"]
+
+
+# The same pictures as progressive JPEG.
+MAKE_PROGRESSIVE = """
+import pathlib, sys
+from PIL import Image
+source, target = map(pathlib.Path, sys.argv[1:])
+for path in source.rglob("*.jpg"):
+    copy = target / path.relative_to(source)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    Image.open(path).convert("RGB").save(copy, "JPEG", quality=95, subsampling=0, progressive=True)
+"""
 
 
 def prepare(data, work, peers):
@@ -57,7 +69,7 @@ def prepare(data, work, peers):
     photos = next((work / "hymenoptera").rglob("train")).parent
     tiny = next((work / "tiny").rglob("wnids.txt")).parent
     progressive = work / "progressive"
-    run([peers, HERE / "data_peers.py", "progressive", photos, progressive])
+    run([peers, "-c", MAKE_PROGRESSIVE, photos, progressive])
     sets = {}
     for name, source, how in (
         ("orig", photos, "orig"),
@@ -78,16 +90,17 @@ def one_round(photos, tiny, sets, peers, rows):
         rows[task, name] = tuple(max(pair) for pair in zip(best, figures))
 
     def peer(task, name, folder):
-        line = json.loads(run([peers, HERE / "data_peers.py", task, name, folder]).splitlines()[-1])
+        command = [peers, HERE / "data_peers.py", task, folder / "train", "--peer", name]
+        line = json.loads(run(command).splitlines()[-1])
         add(task, name, (line["images_per_s"], line["images_per_cpu_s"]))
 
-    add("crop224", "tern", tern_rate(sets["orig"], *CROP))
-    for name in ("torch-pillow", "torch-torchvision", "dali", "dali-no-antialias", "ffcv-jpeg"):
-        peer("crop224", name, photos)
-    add("tiny64", "tern raw", tern_rate(sets["tiny-raw"], *TINY))
-    add("tiny64", "tern jpeg", tern_rate(sets["tiny-jpeg"], *TINY))
+    add("rrc224", "tern", tern_rate(sets["orig"], *CROP))
+    for name in ("torch-pillow", "torch-torchvision", "dali", "dali-no-antialias", "ffcv-orig"):
+        peer("rrc224", name, photos)
+    add("pad64", "tern raw", tern_rate(sets["tiny-raw"], *TINY))
+    add("pad64", "tern jpeg", tern_rate(sets["tiny-jpeg"], *TINY))
     for name in ("torch-pillow", "dali", "ffcv-raw"):
-        peer("tiny64", name, tiny)
+        peer("pad64", name, tiny)
     add("formats", "tern", tern_rate(sets["orig"], *CROP))
     add("formats", "tern short:256:q90", tern_rate(sets["short"], *CROP))
     add("formats", "tern progressive", tern_rate(sets["progressive"], *CROP))
@@ -113,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=pathlib.Path, required=True)
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-    parser.add_argument("--peers", default=cache / "tern/peers/bin/python")
+    parser.add_argument("--peers", default=cache / "tern/peers-1/bin/python")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--work", type=pathlib.Path)
     options = parser.parse_args()

@@ -27,7 +27,7 @@ struct ImportOptions {
   std::optional<Representation> pack;  // nothing: index in place
   int64_t threads = 2;
   int64_t shard_bytes = int64_t{64} << 20;
-  int64_t statistics_samples = 5'000;  // of train, spread evenly, for mean and standard deviation
+  int64_t statistics_samples = 1'000;  // of train, spread evenly, for mean and standard deviation
   // What the source was opened with, and the address it was fetched from, if it was: recorded.
   double test_share = 0;
   std::string address;

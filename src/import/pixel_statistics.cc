@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kChannelsMax = 3;
 constexpr double kWhite = 255;
 
-// 5,000 images of 2^28 pixels: the squares add up to less than 2^57.
+// 1,000 images of 2^28 pixels: the squares add up to less than 2^55.
 struct Sums {
   std::array<uint64_t, kChannelsMax> values{};
   std::array<uint64_t, kChannelsMax> squares{};
@@ -56,7 +56,8 @@ class Measurer {
     for (size_t begin = 0; begin < count; begin += kBlock) {
       uint32_t values = 0;
       uint32_t squares = 0;
-      for (size_t i = begin; i < std::min(begin + kBlock, count); ++i) {
+      const size_t end = std::min(begin + kBlock, count);
+      for (size_t i = begin; i < end; ++i) {
         const uint32_t value = pixels[i];
         values += value;
         squares += value * value;
