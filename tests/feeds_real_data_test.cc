@@ -182,6 +182,13 @@ TEST_F(FeedsRealData, WindowedShufflesSayThatTheyAreNoFullOnes) {
   EXPECT_THAT(trained.err, HasSubstr("shuffle sequential: quality 0.5"));
   EXPECT_EQ(place_.report("run")["shuffle"], "sequential");
   EXPECT_LT(place_.report("run")["shuffle_quality"], 0.6);
+  // Such an order follows the shards, so another packing of the same samples is another order.
+  const std::vector<std::string> window = {"--set", "data.shuffle=window:1", "--steps", "3"};
+  ASSERT_EQ(place_.tern({"data", "import", "photos", "in_place"}).exit_code, 0);
+  ASSERT_EQ(place_.tern(train("set", "w", window)).exit_code, 0);
+  EXPECT_EQ(
+      place_.tern(train("set", "w", {"--set", "data.shuffle=window:1", "--steps", "5"})).exit_code,
+      0);
   const Finished mistyped = place_.tern(train("set", "c", {"--set", "data.shuffle=window"}));
   EXPECT_EQ(mistyped.exit_code, kExitUsage);
   EXPECT_THAT(mistyped.err, HasSubstr("window:W"));

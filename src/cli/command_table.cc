@@ -78,7 +78,12 @@ constexpr Command kDataCommands[] = {
 constexpr Command kCommands[] = {
     {"train", "train on this machine, or continue a run", train_command, Takes::run_file,
      kTrainFlags},
-    {"data", "data sets: import, ls, verify, show, bench", data_command, Takes::nothing, {}, false,
+    {"data",
+     "data sets: import, ls, verify, show, bench",
+     data_command,
+     Takes::nothing,
+     {},
+     false,
      kDataCommands},
     {"report", "how a run ended and why", report_command, Takes::run, kReportFlags},
     {"ls", "the runs that are here", ls_command, Takes::folder, kLsFlags},

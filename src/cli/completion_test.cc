@@ -41,9 +41,8 @@ std::set<std::string> parsed_flags(const Command& command, const std::string& gr
       for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
     }
   }
-  const std::string source =
-      read(fs::path(TERN_SOURCE_DIR) / "src/cli" /
-           (group + std::string(command.name) + "_command.cc"));
+  const std::string source = read(fs::path(TERN_SOURCE_DIR) / "src/cli" /
+                                  (group + std::string(command.name) + "_command.cc"));
   EXPECT_FALSE(source.empty()) << command.name;
   for (const std::string_view call : {"add_flag(", "add_option("}) {
     for (size_t at = source.find(call); at != source.npos; at = source.find(call, at + 1)) {

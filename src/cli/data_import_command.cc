@@ -130,6 +130,9 @@ std::string format_result(const ImportResult& result, const std::string& destina
     text += fmt::format("; {} samples were there from before", format_count(result.taken_over));
   }
   text += fmt::format("\nid {}\n", result.id.substr(0, 16));
+  if (result.test_samples == 0) {
+    text += "There is no test split, which a run needs: import again with --test-share 0.1\n";
+  }
   text += fmt::format(
       "Next: tern train FILE --set data.path={}\n"
       "      tern data show {} 0   to look at a sample\n",

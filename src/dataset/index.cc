@@ -58,8 +58,9 @@ struct Limits {
 
 bool is_kind_good(const IndexEntry& entry) {
   return entry.format <= static_cast<uint8_t>(ImageFormat::png) &&
-         (entry.channels == 1 || entry.channels == 3) && entry.orientation >= 1 &&
-         entry.orientation <= 8 && entry.flags <= 1;
+         (entry.channels == 3 ||
+          (entry.channels == 1 && entry.format == static_cast<uint8_t>(ImageFormat::raw))) &&
+         entry.orientation >= 1 && entry.orientation <= 8 && entry.flags <= 1;
 }
 
 // Format, channels, orientation and flags as one number.

@@ -59,8 +59,8 @@ struct Opened {
 
 Status check_has_samples(const DatasetIndex& index, Split split, const std::string& place) {
   if (index.count(split) > 0) return {};
-  return fail(Code::not_found, fmt::format("the data set in {} has no {} samples; import a source "
-                                           "that has some",
+  return fail(Code::not_found, fmt::format("the data set in {} has no {} samples; import it "
+                                           "again with --test-share 0.1, or a source that has both",
                                            place, split_name(split)));
 }
 
@@ -128,7 +128,12 @@ Result<BytesView> IndexedDataset::fetch(int64_t sample, Bytes& buffer) const {
   for (int i = 0; i < kReads; ++i) {
     Status read = files_->read(wanted.file, offset, wanted.length, buffer);
     if (!read) {
-      return read.error().at(fmt::format("sample '{}'", index_->name(in_index(sample))));
+      Error error = read.error().at(fmt::format("sample '{}'", index_->name(in_index(sample))));
+      // A shard that is gone is no sample's fault: to pass over what it holds would be to train on
+      // other data without a word.
+      const bool is_packed = index_->about().root.empty();
+      if (is_packed && error.code == Code::not_found) error.code = Code::unavailable;
+      return error;
     }
     if (crc32c(buffer) == wanted.crc32c) return BytesView(buffer);
     if (!files_->distrust(wanted.file)) break;
@@ -143,11 +148,13 @@ Status IndexedDataset::decode(int64_t sample, BytesView stored, const View* view
                               ImageDecoder& decoder, std::span<uint8_t> image) const {
   const ImageInfo sample_info = info(sample);
   if (view != nullptr) {
-    return decoder.decode(stored, sample_info, *view, image).at(where(sample));
+    const Status decoded = decoder.decode(stored, sample_info, *view, image);
+    return decoded ? decoded : Status(decoded.error().at(where(sample)));
   }
   TERN_CHECK(shape_.height > 0 && static_cast<int64_t>(image.size()) == shape_.bytes());
   if (sample_info.format != ImageFormat::raw) {
-    return decoder.decode_whole(stored, sample_info, image).at(where(sample));
+    const Status decoded = decoder.decode_whole(stored, sample_info, image);
+    return decoded ? decoded : Status(decoded.error().at(where(sample)));
   }
   if (stored.size() != image.size()) {
     return fail(Code::corrupt, fmt::format("{}: has {} bytes instead of {}; run `tern data verify "

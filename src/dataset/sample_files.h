@@ -32,7 +32,7 @@ class SampleFiles {
 // no mapping: a network file system that goes away is an error, not the end of the process.
 // `index` outlives it.
 std::unique_ptr<SampleFiles> open_folder_files(std::string folder, const DatasetIndex& index,
-                                               int64_t open_files_max = 256);
+                                               int64_t open_files_max = 128);
 
 // Objects `prefix` + path of a store, by ranged reads. Both outlive it.
 std::unique_ptr<SampleFiles> open_store_files(ObjectStore& store, std::string prefix,

@@ -53,7 +53,9 @@ bool is_whole(const StageCopy& copy, Bytes& room) {
   if (!fd.is_open() || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   if (info.st_size != copy.index.file_bytes(copy.file)) return false;
   if (copy.samples.empty()) return true;
-  room.resize(static_cast<size_t>(copy.block_bytes));
+  // No more than the file: there may be a million small ones.
+  room.resize(static_cast<size_t>(
+      std::clamp<int64_t>(copy.index.file_bytes(copy.file), 1, copy.block_bytes)));
   for (const int64_t sample : {copy.samples.front(), copy.samples.back()}) {
     const IndexEntry& entry = copy.index.entry(sample);
     uint32_t sum = 0;

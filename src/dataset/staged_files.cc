@@ -25,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kOpenFilesMax = 256;
+// With those of the source, for both splits, half of what a process may usually have open.
+constexpr int64_t kOpenFilesMax = 128;
 constexpr size_t kAskedMax = 64;  // files that jump the queue at a time
 constexpr int kAttemptsMax = 3;   // to copy one file
 

@@ -11,7 +11,7 @@ namespace tern {
 
 // How a sample's bytes are stored. Written into indexes and shards: never renumber, only append.
 enum class ImageFormat : uint8_t {
-  raw = 0,   // pixels, channel by channel (CHW), one byte each
+  raw = 0,  // pixels, channel by channel (CHW), one byte each
   jpeg = 1,
   png = 2,
 };
@@ -32,9 +32,9 @@ struct ImageSize {
 // What the header of an encoded image says.
 struct ImageInfo {
   ImageFormat format = ImageFormat::raw;
-  ImageSize size;            // upright: as a person sees it, after EXIF's rotation
-  uint8_t channels = 3;      // after decoding: 3, but 1 or 3 for raw
-  uint8_t orientation = 1;   // EXIF's, 1 to 8; 1 is upright as stored
+  ImageSize size;           // upright: as a person sees it, after EXIF's rotation
+  uint8_t channels = 3;     // after decoding: 3, but 1 or 3 for raw
+  uint8_t orientation = 1;  // EXIF's, 1 to 8; 1 is upright as stored
   bool is_progressive = false;
 
   bool operator==(const ImageInfo&) const = default;

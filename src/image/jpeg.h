@@ -36,10 +36,11 @@ class JpegReader {
   std::unique_ptr<State> state_;
 };
 
-// The same coefficients in baseline coding with optimised Huffman tables; markers (EXIF, ICC) are
-// kept. Any decoder gives the same pixels. Not smaller memory: it takes two bytes a coefficient.
-// A progressive image whose coefficients were never sent in full comes back as it is, because
-// decoders smooth such images, but only while they are progressive.
+// The same coefficients in baseline coding with optimised Huffman tables; markers (EXIF, ICC) in
+// front of the first scan are kept. Any decoder gives the same pixels. Not smaller memory: it takes
+// two bytes a coefficient.
+// An image whose coefficients were never sent in full comes back as it is: decoders smooth such
+// images, but only while they are progressive, and look at no table of a component without a scan.
 Result<Bytes> jpeg_to_baseline(BytesView encoded);
 
 // REQUIRES: quality in 1..100, at least one pixel. 4:2:0, baseline, optimised Huffman tables.

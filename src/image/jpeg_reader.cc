@@ -131,6 +131,7 @@ struct JpegReader::State {
   JpegTables fresh_tables;
   std::vector<uint8_t> rows;  // kRowsAtOnce of them, wider than the box or not yet RGB
   bool is_created = false;
+  bool has_adobe_marker = false;  // in front of the first scan; one behind it means nothing
 
   Status read(BytesView encoded, const Box& box, int reduce, Pixels& pixels);
   void begin(BytesView encoded, int reduce);
@@ -190,6 +191,7 @@ void JpegReader::State::begin(BytesView encoded, int reduce) {
   tables = fresh_tables;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(encoded.data()), encoded.size());
   jpeg_read_header(&info, TRUE);
+  has_adobe_marker = info.saw_Adobe_marker != FALSE;
   const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
   // The slow but exact transform and the filter for chroma are what Pillow and torchvision use.
@@ -207,7 +209,9 @@ Status JpegReader::State::check(BytesView encoded, const Box& box) const {
   const std::string claims = std::to_string(width) + " x " + std::to_string(height) + " pixels";
   // A Huffman code takes a bit, and each 8 x 8 pixels have one at least. A hundred bytes can claim
   // gigabytes otherwise.
-  const bool can_hold = info.arith_code || width * height / 512 <= int64_t(encoded.size());
+  // Arithmetic coding can say more with a byte, but photos do not.
+  const int64_t per_byte = info.arith_code ? 8192 : 512;
+  const bool can_hold = width * height / per_byte <= int64_t(encoded.size());
   if (width * height > kImagePixelsMax || !can_hold) {
     return fail(Code::corrupt,
                 "JPEG: it claims " + claims + " in " + std::to_string(encoded.size()) + " bytes");
@@ -262,7 +266,7 @@ void JpegReader::State::decode_through_rows(const Box& box, int left, uint8_t* r
       if (samples == 3) {
         std::memcpy(rgb, from, row_bytes);
       } else {
-        cmyk_to_rgb(from, box.width, info.saw_Adobe_marker, rgb);
+        cmyk_to_rgb(from, box.width, has_adobe_marker, rgb);
       }
     }
   }

@@ -60,6 +60,9 @@ struct Writer {
 struct Transcoder {
   jpeg_decompress_struct from{};
   JpegScanLimit scan_limit;
+  // What stands in front of the first scan. Decoders do not look for markers behind it.
+  int marker_count = 0;
+  bool has_adobe_marker = false;
   Writer to;
 
   Transcoder() { from.err = &to.errors; }
@@ -89,12 +92,18 @@ bool read_coefficients(Transcoder& coder, BytesView encoded, jvirt_barray_ptr*& 
   jpeg_read_header(&from, TRUE);
   const int64_t pixels = int64_t{from.image_width} * from.image_height;
   // As JpegReader: memory only for what these bytes can hold.
-  if (pixels > kImagePixelsMax || (!from.arith_code && pixels / 512 > int64_t(encoded.size()))) {
+  if (pixels > kImagePixelsMax ||
+      pixels / (from.arith_code ? 8192 : 512) > int64_t(encoded.size())) {
     give_up(coder.to.errors, "it claims more pixels than its bytes can hold");
   }
+  for (const auto* marker = from.marker_list; marker != nullptr; marker = marker->next) {
+    ++coder.marker_count;
+  }
+  coder.has_adobe_marker = from.saw_Adobe_marker != FALSE;
   coefficients = jpeg_read_coefficients(&from);
-  if (!from.progressive_mode) return true;
   for (int c = 0; c < from.num_components; ++c) {
+    if (from.comp_info[c].quant_table == nullptr) return false;  // it is in no scan
+    if (!from.progressive_mode) continue;
     for (int i = 0; i < DCTSIZE2; ++i) {
       if (from.coef_bits[c][i] != 0) return false;
     }
@@ -109,12 +118,12 @@ void write_coefficients(Transcoder& coder, jvirt_barray_ptr* coefficients) {
   jpeg_copy_critical_parameters(&coder.from, &to);
   to.optimize_coding = TRUE;
   // CMYK means the opposite without Adobe's marker.
-  if (to.jpeg_color_space == JCS_CMYK && !coder.from.saw_Adobe_marker) {
+  if (to.jpeg_color_space == JCS_CMYK && !coder.has_adobe_marker) {
     to.write_Adobe_marker = FALSE;
   }
   jpeg_write_coefficients(&to, coefficients);
-  for (const jpeg_marker_struct* marker = coder.from.marker_list; marker != nullptr;
-       marker = marker->next) {
+  const jpeg_marker_struct* marker = coder.from.marker_list;
+  for (int i = 0; i < coder.marker_count; ++i, marker = marker->next) {
     if (is_written_already(to, *marker)) continue;
     jpeg_write_marker(&to, marker->marker, marker->data, marker->data_length);
   }
@@ -132,7 +141,8 @@ Result<Bytes> jpeg_to_baseline(BytesView encoded) {
     if (is_complete) write_coefficients(coder, coefficients);
   });
   if (!is_done) return coder.to.errors.to_error();
-  // Decoders smooth over what a progressive image leaves out, and only there.
+  // Decoders smooth over what a progressive image leaves out, and only there; and they never look
+  // at the quantisation of what is in no scan.
   if (!is_complete) return Bytes(encoded);
   return std::move(coder.to.sink.bytes);
 }

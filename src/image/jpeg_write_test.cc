@@ -49,6 +49,14 @@ void expect_same_in_baseline(const Bytes& encoded) {
   EXPECT_TRUE(pixels_before.rgb == pixels_after.rgb);
 }
 
+// A segment that says orientation 6.
+Bytes turned_exif() {
+  return Bytes(
+      "\xFF\xE1\x00\x22"
+      "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0",
+      36);
+}
+
 TEST(JpegToBaseline, KeepsThePixels) {
   for (const int across : {1, 2, 4}) {
     for (const int down : {1, 2}) {
@@ -88,10 +96,7 @@ TEST(JpegToBaseline, CmykWithoutAdobesMarkerStaysWithout) {
 }
 
 TEST(JpegToBaseline, KeepsMarkersAndWritesNoneTwice) {
-  const Bytes exif(
-      "\xFF\xE1\x00\x22"
-      "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0",
-      36);
+  const Bytes exif = turned_exif();
   const Bytes colours("\xFF\xE2\x00\x12ICC_PROFILE\0abcd", 20);
   const Bytes comment("\xFF\xFE\x00\x07words", 9);
   Bytes encoded = make_jpeg({.width = 40, .height = 30, .is_progressive = true});
@@ -109,12 +114,51 @@ TEST(JpegToBaseline, KeepsMarkersAndWritesNoneTwice) {
   EXPECT_EQ(info->orientation, 6);
 }
 
+// Decoders do not see those, so that an orientation there would turn the picture.
+TEST(JpegToBaseline, DropsMarkersBehindTheFirstScan) {
+  const Bytes comment("\xFF\xFE\x00\x07words", 9);
+  Bytes encoded = make_jpeg({.width = 40, .height = 30, .is_progressive = true});
+  encoded.insert(encoded.size() - 2, turned_exif());
+  encoded.insert(2 + 18, comment);
+  const Result<Bytes> baseline = jpeg_to_baseline(encoded);
+  ASSERT_TRUE(baseline) << baseline.error().to_string();
+  EXPECT_EQ(baseline->find("Exif"), Bytes::npos);
+  EXPECT_NE(baseline->find(comment), Bytes::npos);
+}
+
+// Adobe's marker says that CMYK is inverted, but not to decoders that have begun.
+TEST(JpegToBaseline, KeepsThePixelsOfCmykWhoseAdobeMarkerComesLate) {
+  for (const bool has_scans : {false, true}) {
+    Bytes encoded = make_jpeg({.width = 40,
+                               .height = 30,
+                               .components = 4,
+                               .colours = JCS_CMYK,
+                               .is_progressive = has_scans});
+    const size_t at = encoded.find("\xFF\xEE");
+    ASSERT_NE(at, Bytes::npos);
+    const Bytes adobe = encoded.substr(at, 16);
+    encoded.erase(at, 16);
+    encoded.insert(encoded.size() - 2, adobe);
+    expect_same_in_baseline(encoded);
+  }
+}
+
 TEST(JpegToBaseline, UnfinishedImagesComeBackAsTheyAre) {
   const Bytes encoded =
       make_jpeg({.width = 40, .height = 30, .is_progressive = true, .is_incomplete = true});
   const Result<Bytes> same = jpeg_to_baseline(encoded);
   ASSERT_TRUE(same);
   EXPECT_TRUE(*same == encoded);
+}
+
+// Its quantisation table may be of zeros, which is damage only once it has a scan.
+TEST(JpegToBaseline, ImagesWithAComponentInNoScanComeBackAsTheyAre) {
+  Bytes bytes = make_jpeg({.width = 20, .height = 12, .has_a_scan_each = true});
+  bytes.resize(bytes.rfind("\xFF\xDA"));
+  bytes += "\xFF\xD9";
+  const Result<Bytes> same = jpeg_to_baseline(bytes);
+  ASSERT_TRUE(same);
+  EXPECT_TRUE(*same == bytes);
 }
 
 TEST(JpegToBaseline, GrowsItsOutputAsNeeded) {

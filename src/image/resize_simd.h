@@ -20,8 +20,9 @@ class VectorMemory {
  public:
   T* at_least(size_t count) {
     if (count > size_) {
+      size_ = 0;
       memory_ = hwy::AllocateAligned<T>(count);
-      TERN_CHECK(memory_ != nullptr);
+      if (memory_ == nullptr) throw std::bad_alloc();  // as std::vector would
       std::fill_n(memory_.get(), count, T{});
       size_ = count;
     }

@@ -165,7 +165,8 @@ Status Import::pass_samples() {
 
 Result<bool> Import::is_wanted(const SourceSample& sample) {
   const size_t number = scanned_++;
-  if (!options_.pack && !sample.range) {
+  // A sample without bytes lies nowhere; it is listed as bad.
+  if (!options_.pack && !sample.range && !sample.bytes.empty()) {
     return fail(Code::invalid,
                 "this source is compressed, so its samples cannot be read where they lie; add "
                 "--pack orig");

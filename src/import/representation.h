@@ -17,7 +17,7 @@ struct Representation {
     base,        // progressive JPEG made baseline, losslessly; everything else as it is
     short_side,  // resized so that the short side is `side`, JPEG of `quality`, 4:2:0; never
                  // enlarged: smaller images are only coded again
-    raw,  // decoded pixels at their own size, CHW
+    raw,         // decoded pixels at their own size, CHW
   };
   Kind kind = Kind::orig;
   int side = 0;

@@ -87,12 +87,12 @@ Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at, Batc
   batch.epoch = at.epoch;
   batch.index = at.batch;
   batch.positions = setup.plan->share(at.batch, setup.rank, setup.world);
-  batch.shape = batch_shape(setup, at);
   batch.bad.clear();
   batch.draws.clear();
   batch.waited = {};
   const int64_t samples = batch.positions.size();
   try {
+    batch.shape = batch_shape(setup, at);
     fit(batch.images, samples * batch.shape.bytes());
     fit(batch.labels, samples);
     if (setup.leave_augmentation && !setup.is_evaluation && augments(setup.augment)) {
@@ -133,7 +133,10 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
   return bad;
 }
 
-Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter) {
+// A sample may be as large as its header says, and this may be a thread whose exceptions nobody
+// catches.
+Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample,
+                              StageMeter& meter) try {
   const Dataset& dataset = *setup_.dataset;
   const int64_t slot = position - batch.positions.begin;
   const std::span<uint8_t> image = image_at(batch, slot);
@@ -163,6 +166,9 @@ Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample, St
   if (has_draws_ || jitters(augment_)) meter.end(LoadStage::augment);
   batch.labels[static_cast<size_t>(slot)] = dataset.label(sample);
   return {};
+} catch (const std::bad_alloc&) {
+  return fail(Code::exhausted,
+              "no memory to read or decode it; use fewer loader.threads, or a machine with more");
 }
 
 View BatchFiller::view_of(const Batch& batch, int64_t position, int64_t sample) const {

@@ -27,12 +27,14 @@ Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data
                                            const std::function<Status()>& between_batches,
                                            const std::function<void(const BadRead&)>& on_bad) {
   const Plan plan = evaluation_plan(data, config);
+  // Nothing stands in here: every sample counts once, or not at all.
+  const bool is_stop = on_bad_sample(config.data) == OnBadSample::stop;
   Loader loader({.dataset = &data,
                  .plan = &plan,
                  .options = config.loader,
                  .image = config.image,
                  .is_evaluation = true,
-                 .on_bad = on_bad_sample(config.data)});
+                 .on_bad = is_stop ? OnBadSample::stop : OnBadSample::skip});
   EvaluationSums total;
   for (int64_t batch = 0; batch < plan.batches_per_epoch(); ++batch) {
     Result<Batch> images = loader.next(board.stop_token());

@@ -195,7 +195,7 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
   if (other && (request.fresh || !std::filesystem::exists(folder / kRunFileObject, ignored))) {
     RunConfig copy = config;
     ASSIGN_OR_RETURN(const ResumePoint point, find_branch_point(other->checkpoints, other->source));
-    RETURN_IF_ERROR(check_branch(copy, data.train->id(), point.text));
+    RETURN_IF_ERROR(check_branch(copy, data.id, point.text));
   }
   if (request.fresh) {
     const auto aside = set_old_run_aside(folder, door, clock, log, me, config.lease, board);

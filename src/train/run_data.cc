@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/hash.h"
+
 namespace tern {
 
 Result<RunData> open_run_data(const RunConfig& config, const OnStageFailure& on_stage_failure) {
@@ -30,6 +32,15 @@ Result<RunData> open_run_data(const RunConfig& config, const OnStageFailure& on_
                     data.train->name(), data.test->name()));
   }
   ASSIGN_OR_RETURN(const Shuffle shuffle, parse_shuffle(config.data.shuffle));
+  data.id = data.train->id();
+  if (shuffle.order == Order::windowed) {
+    Sha256 hash;
+    hash.update_field(data.id);
+    for (const int64_t samples : data.train->shards()) {
+      hash.update_number(static_cast<uint64_t>(samples));
+    }
+    data.id = to_hex(hash.finish());
+  }
   data.plan = std::make_unique<Plan>(data.train->id(), data.train->size(),
                                      static_cast<uint64_t>(config.train.seed), config.train.batch,
                                      shuffle, data.train->shards());

@@ -15,6 +15,9 @@ struct RunData {
   std::unique_ptr<Dataset> test;
   std::unique_ptr<Plan> plan;
   ImageShape shape;  // of what the network sees
+  // What a checkpoint remembers of the training data: the data set's id, and where the order of
+  // samples follows the shards (data.shuffle = window:W), a hash of that and of their sizes.
+  std::string id;
 };
 
 // `corrupt` if the halves do not belong together; `invalid` if their images have many sizes and

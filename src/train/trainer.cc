@@ -272,7 +272,7 @@ Result<std::string> Trainer::state_text(const std::vector<Bytes>& blobs) {
   return format_state({.state = state_,
                        .config_toml = describe_run(copy).to_toml(OptionSet::Comments::no),
                        .version = TERN_VERSION,
-                       .dataset_id = data_.train->id(),
+                       .dataset_id = data_.id,
                        .instruction_set = instruction_set(),
                        .fingerprint = fingerprint_,
                        .threads = config_.train.threads,

@@ -173,11 +173,15 @@ void Trainer::watch_gpu() {
 
 Status Trainer::restore(const ResumePoint& point) {
   const int64_t number = point.checkpoint.record.number;
-  if (point.text.dataset_id != data_.train->id()) {
+  if (point.text.dataset_id != data_.id) {
     return fail(Code::failed_precondition,
                 fmt::format("the data is not what the run was trained on: its data set is {:.12}, "
-                            "{} is {:.12}; give the run its own data, or --fresh",
-                            point.text.dataset_id, data_.train->name(), data_.train->id()));
+                            "{} is {:.12}{}; give the run its own data, or --fresh",
+                            point.text.dataset_id, data_.train->name(), data_.id,
+                            data_.id == data_.train->id()
+                                ? ""
+                                : " (a windowed order follows the shards, so how it is packed "
+                                  "counts too)"));
   }
   std::vector<Bytes> joined;
   ASSIGN_OR_RETURN(const Safetensors tensors,
@@ -209,7 +213,7 @@ nlohmann::json Trainer::process_fields() const {
                            {"host", setup_.me.host},
                            {"pid", setup_.me.pid},
                            {"token", setup_.me.token},
-                           {"dataset_id", data_.train->id()},
+                           {"dataset_id", data_.id},
                            {"samples_per_epoch", data_.train->size()},
                            {"shuffle", config_.data.shuffle},
                            {"shuffle_quality", shuffle_quality_},

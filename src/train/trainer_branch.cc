@@ -69,7 +69,7 @@ Status Trainer::check_origin(bool has_checkpoint) {
 
 Result<std::optional<ResumePoint>> Trainer::find_branch() {
   ASSIGN_OR_RETURN(ResumePoint point, find_branch_point(*setup_.from_checkpoints, *setup_.from));
-  ASSIGN_OR_RETURN(const auto changes, check_branch(config_, data_.train->id(), point.text));
+  ASSIGN_OR_RETURN(const auto changes, check_branch(config_, data_.id, point.text));
   for (const OptionChange& change : changes) {
     setup_.log->info("train", "option differs from the run it branches from",
                      {{"key", change.key}, {"there", change.before}, {"here", change.after}});

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Writes the first inputs of the fuzzers into fuzz/corpus/TARGET: small files of every kind that
+the parsers know, all made here. What the fuzzers found since lies beside them under other names.
+
+Usage: make_seeds.py      needs Pillow
+"""
+import bz2
+import gzip
+import io
+import json
+import lzma
+import pathlib
+import struct
+import tarfile
+import zipfile
+import zlib
+
+from PIL import Image
+
+CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+# The last byte of an input for take_choice() of fuzz.h; each target says what its bits mean.
+PLAIN, SIGNED, PACKED = b"\x00", b"\x01", b"\x03"
+
+
+def keep(target, name, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"seed_{name}").write_bytes(data)
+
+
+def part(data):
+    return struct.pack("<H", len(data)) + data
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def picture(mode, width, height):
+    image = Image.new("RGB", (width, height))
+    image.putdata([(x * 255 // width, y * 255 // height, (x * y * 7) % 256)
+                   for y in range(height) for x in range(width)])
+    return image.convert(mode)
+
+
+def encoded(image, format, **options):
+    file = io.BytesIO()
+    image.save(file, format, **options)
+    return file.getvalue()
+
+
+def jpegs():
+    def jpeg(name, mode, width, height, **options):
+        data = encoded(picture(mode, width, height), "JPEG", **options)
+        keep("jpeg", name, data)
+        return data
+
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    colour = jpeg("colour_420", "RGB", 33, 17, quality=75)
+    jpeg("colour_444", "RGB", 16, 16, quality=90, subsampling=0)
+    jpeg("colour_422", "RGB", 40, 9, quality=50, subsampling=1)
+    progressive = jpeg("progressive", "RGB", 24, 40, quality=60, progressive=True)
+    jpeg("grey", "L", 9, 9)
+    jpeg("cmyk", "CMYK", 17, 8, quality=60)
+    jpeg("restarts", "RGB", 48, 32, quality=40, restart_marker_blocks=2)
+    jpeg("turned", "RGB", 20, 10, exif=turned.tobytes(), comment=b"upside")
+    jpeg("one_pixel", "RGB", 1, 1)
+    keep("jpeg", "cut", colour[:-60])
+    keep("jpeg", "progressive_cut", progressive[:-100])
+    keep("jpeg", "a_png", encoded(picture("RGB", 8, 8), "PNG"))
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png_of(width, height, depth, colour, interlace, rows, *between, pack=zlib.compress):
+    return (b"\x89PNG\r\n\x1a\n" +
+            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)) +
+            b"".join(between) + chunk(b"IDAT", pack(rows)) + chunk(b"IEND", b""))
+
+
+def pngs():
+    for mode in ("RGB", "RGBA", "P", "L", "LA", "1", "I;16"):
+        image = picture("L" if mode == "I;16" else mode.replace("P", "RGB"), 11, 7)
+        image = image.quantize(5) if mode == "P" else image
+        image = image.convert("I").convert("I;16") if mode == "I;16" else image
+        keep("png", mode.lower().replace(";", ""), encoded(image, "PNG") + SIGNED)
+    # Seven passes of a 3x3 image: those that have no pixels have no rows.
+    passes = [(1, 1), (1, 1), (2, 1), (1, 2), (3, 1)]
+    grey = b"".join((b"\x00" + b"\x40" * width) * height for width, height in passes)
+    keep("png", "interlaced", png_of(3, 3, 8, 0, 1, grey) + SIGNED)
+    keep("png", "rgb_16_bits", png_of(2, 2, 16, 2, 0, (b"\x02" + b"\x12\x34" * 6) * 2) + SIGNED)
+    keep("png", "grey_key", png_of(4, 2, 4, 0, 0, b"\x00\x12\x34" * 2,
+                                   chunk(b"gAMA", struct.pack(">I", 45455)),
+                                   chunk(b"tRNS", b"\x00\x03")) + SIGNED)
+    # Rows that the target compresses, each with another filter.
+    rows = b"".join(bytes([y]) + bytes(range(y, y + 9)) for y in range(5))
+    keep("png", "rows", png_of(3, 5, 8, 2, 0, rows, pack=bytes) + PACKED)
+    keep("png", "palette_rows", png_of(5, 2, 2, 3, 0, b"\x00\x1b\x00\x02\xe4\x40",
+                                       chunk(b"PLTE", bytes(range(12))), chunk(b"tRNS", b"\x07"),
+                                       pack=bytes) + PACKED)
+    keep("png", "interlaced_rows", png_of(3, 3, 8, 0, 1, grey, pack=bytes) + PACKED)
+    keep("png", "unsigned", encoded(picture("RGB", 5, 5), "PNG") + PLAIN)
+
+
+def tar_of(files, format=tarfile.USTAR_FORMAT, headers=None):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=format) as tar:
+        for name, data in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            member.pax_headers = headers or {}
+            tar.addfile(member, io.BytesIO(data))
+    # Python pads to 10,240 bytes: two blocks of zeros are enough.
+    used = -(-len(file.getvalue().rstrip(b"\x00")) // 512) * 512
+    return file.getvalue()[:used] + bytes(1024)
+
+
+def gnu_sparse(data):
+    """A member of type S: 4 bytes at 600 in a file of 2000, in GNU's old way."""
+    name = b"sparse".ljust(100, b"\x00") + b"0000644\x00" + b"0000000\x00" * 2
+    name += b"%011o\x00" % len(data) + b"%011o\x00" % 0 + b" " * 8 + b"S" + bytes(100)
+    name += b"ustar  \x00" + bytes(64 + 16 + 41)
+    name += b"%011o\x00%011o\x00" % (600, len(data)) + bytes(24 * 3) + b"\x00" + b"%011o\x00" % 2000
+    header = name.ljust(512, b"\x00")
+    header = header[:148] + b"%06o\x00 " % sum(header) + header[156:]
+    return header + data.ljust(512, b"\x00") + bytes(1024)
+
+
+def zip_of(files, method):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in files:
+            archive.writestr(zipfile.ZipInfo(name), data, method)
+    return file.getvalue()
+
+
+def zstd_of(data):
+    """A frame of one raw block; the standard library cannot compress it."""
+    return (b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) +
+            struct.pack("<I", len(data) << 3 | 1)[:3] + data)
+
+
+def archives():
+    files = [("a/b.jpg", b"some bytes" * 20), ("c.cls", b"7"), ("empty", b"")]
+    plain = tar_of(files)
+    long_names = [("d/" * 60 + "e.txt", b"x"), ("\u00e9.png", b"y")]
+    nested = tar_of([("n.tar", plain), ("z.tar", gzip.compress(plain, mtime=0))])
+    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "s",
+              "GNU.sparse.realsize": "2000"}
+    holes = b"1\n600\n4\n".ljust(512, b"\x00") + b"data"
+    made = {
+        "tar": plain,
+        "gnu": tar_of(long_names, tarfile.GNU_FORMAT),
+        "pax": tar_of(long_names, tarfile.PAX_FORMAT),
+        "sparse": gnu_sparse(b"data"),
+        "sparse_pax": tar_of([("s", holes)], tarfile.PAX_FORMAT, sparse),
+        "leaves": tar_of([("../outside", b"x")]),
+        "nested": nested,
+        "gz": gzip.compress(plain, mtime=0),
+        "bz2": bz2.compress(plain),
+        "xz": lzma.compress(plain, preset=0),
+        "lzma": lzma.compress(plain, format=lzma.FORMAT_ALONE, preset=0),
+        "zst": zstd_of(plain),
+        "zip_stored": zip_of(files, zipfile.ZIP_STORED),
+        "zip_deflated": zip_of(files, zipfile.ZIP_DEFLATED),
+        "zip_tar": zip_of([("in.tar", plain)], zipfile.ZIP_DEFLATED),
+    }
+    for name, data in made.items():
+        keep("archive", name, data + b"\x0b")  # signed, asked for its place, walked into
+
+
+class Mat:
+    """As MatWriter in src/import/test_mat.h."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def pack(self, format, *values):
+        return struct.pack(self.order + format, *values)
+
+    def element(self, kind, data):
+        return self.pack("II", kind, len(data)) + data + bytes(-len(data) % 8)
+
+    def matrix(self, kind, sizes, name, rest):
+        return self.element(14, self.element(6, self.pack("II", kind, 0)) +
+                            self.element(5, self.pack(f"{len(sizes)}i", *sizes)) +
+                            self.element(1, name) + rest)
+
+    def synsets(self, rows):
+        fields = [b"ILSVRC2012_ID", b"WNID", b"words", b"children"]
+        values = b""
+        for number, wnid, words in rows:
+            values += self.matrix(6, [1, 1], b"", self.element(9, self.pack("d", number)))
+            for text in (wnid, words):
+                wide = b"".join(self.pack("H", ord(c)) for c in text)
+                values += self.matrix(4, [1, len(text)], b"", self.element(4, wide))
+            values += self.matrix(6, [0, 0], b"", self.element(9, b""))
+        return self.matrix(2, [len(rows), 1], b"synsets",
+                           self.pack("IHH", 4 << 16 | 5, *self.split(32)) +
+                           self.element(1, b"".join(f.ljust(32, b"\x00") for f in fields)) + values)
+
+    def split(self, number):
+        return (number, 0) if self.order == "<" else (0, number)
+
+    def file(self, elements):
+        text = b"MATLAB 5.0 MAT-file".ljust(124)
+        return text + self.pack("H", 0x0100) + (b"IM" if self.order == "<" else b"MI") + elements
+
+
+def mats():
+    rows = [(1, "n01", "tench"), (2, "n02", "g\u00f6ldfish"), (1001, "n03", "animal")]
+    for name, order in (("little", "<"), ("big", ">")):
+        mat = Mat(order)
+        synsets = mat.synsets(rows)
+        truth = part(b"1\n2\n1\n")
+        keep("mat", name, truth + mat.file(synsets) + PLAIN)
+        keep("mat", name + "_recompressed", truth + mat.file(synsets) + SIGNED)
+        packed = zlib.compress(synsets)
+        other = mat.matrix(6, [2, 2], b"other", mat.element(9, bytes(32)))
+        keep("mat", name + "_compressed", truth + mat.file(
+            other + mat.pack("II", 15, len(packed)) + packed) + PLAIN)
+
+
+def idx_of(magic, sizes, data):
+    return struct.pack(f">{1 + len(sizes)}I", magic, *sizes) + data
+
+
+def idxs():
+    labels = idx_of(0x801, [3], bytes([0, 9, 5]))
+    grey = idx_of(0x803, [3, 4, 5], bytes(range(60)))
+    colour = idx_of(0x804, [3, 3, 2, 2], bytes(range(36)))
+    packed = gzip.compress(labels, mtime=0)
+    keep("idx", "grey", part(labels) + grey)
+    keep("idx", "colour", part(labels) + colour)
+    keep("idx", "packed", part(packed) + gzip.compress(grey, mtime=0))
+    keep("idx", "empty", part(idx_of(0x801, [0], b"")) + idx_of(0x803, [0, 4, 5], b""))
+    keep("idx", "exchanged", part(grey) + labels)
+    keep("idx", "huge", part(labels) + idx_of(0x804, [0xFFFFFFFF] * 4, b"few"))
+
+
+def cifars():
+    # 16: a part is labels, of which the target makes whole records. 32: below a folder.
+    def file(number, data, flags=16):
+        return bytes([number | flags]) + part(data)
+
+    ten = b"".join(file(i, bytes([i, 9])) for i in range(6))
+    names = b"".join(b"class%d\n" % i for i in range(10))
+    hundred = b"".join(file(i, bytes([1, 99, 0, 7])) for i in (7, 8))
+    fine = b"".join(b"f%d\n" % i for i in range(100))
+    keep("cifar", "ten", ten)
+    keep("cifar", "ten_named", ten + file(6, names, 0) + file(10, b"about", 0))
+    keep("cifar", "ten_below", b"".join(file(i, b"\x01", 48) for i in range(6)))
+    keep("cifar", "hundred", hundred + file(9, fine, 0))
+    keep("cifar", "both", ten + hundred + file(9, fine, 0))
+    keep("cifar", "label", file(0, b"\x0a"))
+    keep("cifar", "length", file(0, b"not a record", 0))
+    keep("cifar", "record", file(0, bytes([3]) + bytes(3072), 0))
+
+
+def index_of(samples, files, about):
+    names = b""
+    entries = b""
+    for name, offset, length, file, label, kind in samples:
+        entries += struct.pack("<QQIIIIHHBBBB", offset, len(names), length, 7, file, label, *kind)
+        names += part(name)
+    rows = b""
+    for path, size in files:
+        rows += struct.pack("<QQ", len(names), size)
+        names += part(path)
+    at, sections, body = 176, b"", b""
+    for section in (entries, rows, names, json.dumps(about).encode()):
+        body += bytes(-at % 8) + section
+        at += -at % 8
+        sections += struct.pack("<QQII", at, len(section), crc32c(section), 0)
+        at += len(section)
+    checked = bytes(range(32)) + struct.pack("<QQQQ", at, len(samples), len(samples) // 2,
+                                             len(files)) + sections
+    return b"TERNSET1" + struct.pack("<II", 1, crc32c(checked)) + checked + body
+
+
+def indexes():
+    about = {"source": "a test", "representation": "orig", "root": "", "classes": ["a", "b\u00e9"],
+             "class_titles": ["A", "B"], "mean": [0.5, 0.25, 1e-3], "stddev": [0.1, 0.2, 0.3],
+             "pixels_from": 4, "bad": [{"name": "x", "cause": "cut"}], "tern_version": "0"}
+    kinds = [(32, 16, 1, 3, 6, 1), (2, 3, 0, 1, 1, 0), (9, 9, 2, 3, 1, 0)]
+    samples = [(b"a/1.jpg", 16, 300, 0, 0, kinds[0]), (b"2", 400, 6, 1, 1, kinds[1]),
+               (b"\xff.png", 600, 0, 0, 1, kinds[2]), (b"", 0, 6, 1, 0, kinds[1])]
+    files = [(b"shards/000.tern", 1000), (b"x..y", 406)]
+    whole = index_of(samples, files, about)
+    nothing = index_of([], [], {**about, "classes": [], "class_titles": [], "bad": []})
+    keep("index", "plain", whole + PLAIN)
+    keep("index", "signed", whole + SIGNED)
+    keep("index", "stretched", whole + b"\x03")
+    keep("index", "empty", nothing + SIGNED)
+    keep("index", "outside", index_of(samples, [(b"../x", 1000), (b"/y", 406)], about) + SIGNED)
+
+
+def shard_of(samples):
+    body = b"TERNSHD1" + struct.pack("<II", 1, 0)
+    index = struct.pack("<Q", len(samples))
+    for name, label, cause, payload, kind in samples:
+        place = (0, 0, 0)
+        if not cause:
+            checksum = crc32c(payload)
+            body += b"RCRD" + struct.pack("<III", len(payload), checksum, len(name)) + name
+            place = (len(body), len(payload), checksum)
+            body += payload + bytes(-(len(body) + len(payload)) % 8)
+        index += struct.pack("<QIIHHBBBBHHHH", *place, *kind, len(name), len(label), len(cause), 0)
+        index += name + label + cause
+    return body + index + struct.pack("<QQII", len(body), len(index), crc32c(index),
+                                      len(samples)) + b"TERNEND1"
+
+
+def shards():
+    samples = [(b"a/1.jpg", b"a", b"", b"pretend", (32, 16, 1, 3, 6, 1)),
+               (b"2", b"b", b"", bytes(range(6)), (2, 3, 0, 1, 1, 2)),
+               (b"3.png", b"", b"it is cut short", b"", (0, 0, 0, 3, 1, 0))]
+    keep("shard", "plain", shard_of(samples) + b"\x04")
+    keep("shard", "signed", shard_of(samples) + b"\x05")
+    keep("shard", "stretched", shard_of(samples) + b"\x03")
+    keep("shard", "empty", shard_of([]) + b"\x05")
+    keep("shard", "bad_only", shard_of(samples[2:]) + SIGNED)
+
+
+if __name__ == "__main__":
+    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards):
+        make()
