@@ -58,7 +58,7 @@ struct Fence {
 const std::vector<Fence> kFences = {
     {"torch/", {"model", "train"}}, {"ATen/", {"model", "train"}},
     {"c10/", {"model", "train"}},   {"openssl/", {"core"}},
-    {"toml++/", {"core"}},          {"zlib.h", {"dataset", "import"}},
+    {"toml++/", {"core"}},          {"zlib.h", {"dataset", "import", "fuzz"}},
     {"CLI/", {"cli", "train"}},     {"jpeglib.h", {"image"}},
     {"png.h", {"image"}},           {"hwy/", {"image"}},
     {"archive.h", {"import"}},      {"curl/", {"core"}},
