@@ -110,7 +110,7 @@ std::string problem_of(const IndexEntry& entry, const Limits& limits) {
   if (pixels < 1 || pixels > uint64_t{kImagePixelsMax}) {
     return fmt::format("a size of {}x{} pixels", entry.width, entry.height);
   }
-  if (entry.channels != 1 && entry.channels != 3) {
+  if (!is_kind_good(entry) && entry.channels != 3) {
     return fmt::format("{} channels", entry.channels);
   }
   if (entry.orientation < 1 || entry.orientation > 8) {

@@ -51,7 +51,7 @@ IndexContent small_content() {
                       .width = 7,
                       .height = 5,
                       .format = 2,
-                      .channels = 1,
+                      .channels = 3,
                       .orientation = 1,
                       .flags = 0}};
   content.names = {"bee/1.jpg", "ant/2", "bee/3.png"};
@@ -126,7 +126,7 @@ Bytes id_by_the_page() {
   for (const uint64_t n : {24UL, 0UL, 0x55667788UL, 0UL, 4UL, 2UL, 3UL}) page.number(n, 8);
   page.number(1, 8);
   page.field("bee/3.png");
-  for (const uint64_t n : {9UL, 1UL, 0x99AABBCCUL, 2UL, 7UL, 5UL, 1UL}) page.number(n, 8);
+  for (const uint64_t n : {9UL, 1UL, 0x99AABBCCUL, 2UL, 7UL, 5UL, 3UL}) page.number(n, 8);
   const Digest digest = sha256(page.bytes());
   return Bytes(digest.begin(), digest.end());
 }
@@ -143,7 +143,7 @@ TEST(DatasetIndex, ItsBytesAreThoseOfThePage) {
   Page entries, files, names, about;
   add_entry(entries, 24, 0, {100, 0x11223344, 0, 1}, 20, 10, {1, 3, 6, 1});
   add_entry(entries, 128, 11, {24, 0x55667788, 0, 0}, 4, 2, {0, 3, 1, 0});
-  add_entry(entries, 0, 18, {9, 0x99AABBCC, 1, 1}, 7, 5, {2, 1, 1, 0});
+  add_entry(entries, 0, 18, {9, 0x99AABBCC, 1, 1}, 7, 5, {2, 3, 1, 0});
   files.number(29, 8).number(152, 8).number(49, 8).number(9, 8);
   names.name("bee/1.jpg").name("ant/2").name("bee/3.png");
   names.name("shards/00000.shard").name("shards/00001.shard");
@@ -344,6 +344,8 @@ TEST(DatasetIndex, AnEntryThatLeavesItsLimitsIsNamed) {
   EXPECT_THAT(problem([](Entry& e, Content&) { e.width = e.height = 65535; }),
               HasSubstr("65535x65535 pixels"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.channels = 2; }), HasSubstr("2 channels"));
+  // JPEG and PNG are decoded to three.
+  EXPECT_THAT(problem([](Entry& e, Content&) { e.channels = 1; }), HasSubstr("1 channels"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.orientation = 0; }), HasSubstr("orientation 0"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.orientation = 9; }), HasSubstr("orientation 9"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.flags = 2; }), HasSubstr("flags 2"));

@@ -164,7 +164,8 @@ TEST(IndexedDataset, FileThatIsGoneIsNamedWithTheSample) {
   make_test_set().write(folder);
   folder.remove("shards/2.shard");
   const std::unique_ptr<Dataset> dataset = open(folder);
-  EXPECT_EQ(fetch_error(*dataset, 40).code, Code::not_found);
+  // Not the sample's fault, so no policy passes over it.
+  EXPECT_EQ(fetch_error(*dataset, 40).code, Code::unavailable);
   EXPECT_THAT(fetch_error(*dataset, 40).message, HasSubstr("sample 's40'"));
 }
 
@@ -312,7 +313,7 @@ TEST_F(StoredDatasetTest, TransientFaultsAreSurvived) {
 TEST_F(StoredDatasetTest, LostObjectsAreNamed) {
   const auto dataset = open();
   ASSERT_TRUE(memory_.remove("sets/small/shards/2.shard"));
-  EXPECT_EQ(fetch_error(*dataset.value(), 40).code, Code::not_found);
+  EXPECT_EQ(fetch_error(*dataset.value(), 40).code, Code::unavailable);
   EXPECT_THAT(fetch_error(*dataset.value(), 40).message, HasSubstr("sets/small/shards/2.shard"));
   EXPECT_THAT(fetch_error(*dataset.value(), 40).message, HasSubstr("sample 's40'"));
   ASSERT_TRUE(memory_.remove("sets/small/dataset.tern"));
