@@ -344,7 +344,8 @@ TEST(DatasetIndex, AnEntryThatLeavesItsLimitsIsNamed) {
               HasSubstr("65535x65535 pixels"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.channels = 2; }), HasSubstr("2 channels"));
   // JPEG and PNG are decoded to three.
-  EXPECT_THAT(problem([](Entry& e, Content&) { e.channels = 1; }), HasSubstr("1 channels"));
+  EXPECT_THAT(problem([](Entry&, Content& c) { c.entries[0].channels = 1; }),
+              HasSubstr("sample 0: 1 channels"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.orientation = 0; }), HasSubstr("orientation 0"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.orientation = 9; }), HasSubstr("orientation 9"));
   EXPECT_THAT(problem([](Entry& e, Content&) { e.flags = 2; }), HasSubstr("flags 2"));
