@@ -12,6 +12,9 @@ foreach(program tern tern-train)
       INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
   endif()
 endforeach()
+# RPATH, not RUNPATH: it also holds for what libcurl loads in turn. Not for tern-train, where the
+# library path must be able to name LibTorch's.
+target_link_options(tern PRIVATE -Wl,--disable-new-dtags)
 
 install(TARGETS tern RUNTIME DESTINATION bin)
 if(TARGET tern-train)

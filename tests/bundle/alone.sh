@@ -22,7 +22,7 @@ strangers() {
     case $path in
       "$bundle"/lib/* | "$(dirname "$libtorch")"/*) ;;
       /*/ld-linux-x86-64.so.2 | /*/lib[cm].so.6 | /*/libpthread.so.0) ;;
-      /*/libdl.so.2 | /*/librt.so.1 | /*/libutil.so.1) ;;
+      /*/libdl.so.2 | /*/librt.so.1 | /*/libutil.so.1 | /*/libresolv.so.2) ;;
       *)
         echo "loaded from elsewhere: $path"
         found=0
