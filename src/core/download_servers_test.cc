@@ -45,7 +45,7 @@ class DownloadServersTest : public testing::Test {
       GTEST_SKIP() << "no python3 with ssl: no foreign server to fetch from";
     }
     fs::create_directories(folder_ / "served");
-    for (int i = 0; i < 500'000; ++i) body_ += static_cast<char>(i * i / 11);
+    for (int64_t i = 0; i < 500'000; ++i) body_ += static_cast<char>(i * i / 11);
     std::ofstream(folder_ / "served/file", std::ios::binary) << body_;
     std::ofstream(folder_ / "server.py") << kServer;
   }

@@ -38,7 +38,7 @@ class DownloadTest : public testing::Test {
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     folder_ = folder;
     file_ = folder_ / "file";
-    for (int i = 0; i < 300'000; ++i) body_ += static_cast<char>('a' + (i * i + i / 7) % 26);
+    for (int64_t i = 0; i < 300'000; ++i) body_ += static_cast<char>('a' + (i * i + i / 7) % 26);
   }
   void TearDown() override { fs::remove_all(folder_); }
 

@@ -69,7 +69,7 @@ inline Bytes pack_tar(const std::string& kind, const TestFiles& files) {
   return tar + Bytes(1024, '\0');
 }
 
-inline Bytes little_endian(uint32_t number, int bytes) {
+inline Bytes little_endian(uint64_t number, int bytes) {
   Bytes text;
   for (int i = 0; i < bytes; ++i) text += static_cast<char>(number >> 8 * i);
   return text;
