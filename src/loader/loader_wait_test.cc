@@ -127,7 +127,9 @@ TEST(LoaderWait, ThreadsThatReadAtTheSameTimeWaitNoLongerThanTheClockSays) {
   Loader loader(timed_setup(given, kThreads, clock));
   const Result<Batch> batch = loader.next();
   ASSERT_TRUE(batch);
-  EXPECT_EQ(batch->waited, (DataWait{.fetch = milliseconds(2 * kFirst)}));
+  // A thread between two stages may see the clock moved by another's read: mostly fetch, then.
+  EXPECT_EQ(batch->waited.total(), milliseconds(2 * kFirst));
+  EXPECT_GT(batch->waited.fetch, milliseconds(kFirst));
 }
 
 TEST(LoaderWait, CancelledWaitIsNotCountedInTheNext) {
