@@ -81,10 +81,36 @@ void OptionSet::begin_section(std::string_view name, std::string_view help) {
   TERN_CHECK(!name.empty() && name.find('.') == std::string_view::npos);
   section_ = join_key(section_, name);
   TERN_CHECK(!is_section(section_));
-  sections_.push_back({section_, std::string(help)});
+  sections_.push_back({section_, std::string(help), ""});
 }
 
-void OptionSet::end_section() { section_ = section_of(section_); }
+void OptionSet::end_section() {
+  // An item's name has its list's in front, which is no section.
+  section_ = find_list(section_of(section_)) != nullptr ? "" : section_of(section_);
+}
+
+void OptionSet::begin_item(std::string_view list, size_t index) {
+  section_ = fmt::format("{}.{}", list, index);
+  sections_.push_back({section_, "", std::string(list)});
+}
+
+void OptionSet::resize_list(const List& list, size_t count) {
+  const std::string prefix = list.name + ".";
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.key.starts_with(prefix); });
+  std::erase_if(sections_, [&](const Section& section) { return section.list == list.name; });
+  list.describe_all(*this, list.name, count);
+}
+
+const OptionSet::List* OptionSet::find_list(std::string_view name) const {
+  const auto list = std::ranges::find(lists_, name, &List::name);
+  return list == lists_.end() ? nullptr : &*list;
+}
+
+std::vector<std::pair<std::string, size_t>> OptionSet::list_sizes() const {
+  std::vector<std::pair<std::string, size_t>> sizes;
+  for (const List& list : lists_) sizes.emplace_back(list.name, list.size());
+  return sizes;
+}
 
 const OptionSet::Entry* OptionSet::find(std::string_view key) const {
   const auto entry = std::ranges::find(entries_, key, &Entry::key);
@@ -105,7 +131,10 @@ std::vector<std::string> OptionSet::names_in(std::string_view section) const {
 
 std::vector<std::string> OptionSet::section_names() const {
   std::vector<std::string> names;
-  for (const Section& section : sections_) names.push_back(section.name);
+  for (const Section& section : sections_) {
+    if (section.list.empty()) names.push_back(section.name);
+  }
+  for (const List& list : lists_) names.push_back(list.name);
   return names;
 }
 
@@ -164,6 +193,14 @@ std::vector<OptionChange> changed_options(const OptionSet& before, const OptionS
     const std::string new_value = to_toml_value(entry.field);
     if (!old_value || *old_value == new_value) continue;
     changes.push_back({entry.key, *old_value, new_value, entry.rules.on_resume});
+  }
+  const auto sizes_before = before.list_sizes();
+  const auto sizes_after = after.list_sizes();
+  for (size_t i = 0; i < std::min(sizes_before.size(), sizes_after.size()); ++i) {
+    if (sizes_before[i] == sizes_after[i]) continue;
+    const auto words = [](size_t count) { return fmt::format("a list of {}", count); };
+    changes.push_back({sizes_after[i].first, words(sizes_before[i].second),
+                       words(sizes_after[i].second), OnResume::must_agree});
   }
   return changes;
 }

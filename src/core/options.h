@@ -17,10 +17,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -81,8 +83,9 @@ class OptionSet {
     std::string_view name() const;     // "learning_rate"
   };
   struct Section {
-    std::string name;  // "optimizer"
+    std::string name;  // "optimizer"; "phase.0" for the first of a list
     std::string help;
+    std::string list;  // the list that it is an item of, "phase"; else empty
   };
 
   // Adds one option to the current section. Called by describe(). REQUIRES: a key not yet added.
@@ -95,6 +98,32 @@ class OptionSet {
     begin_section(name, help);
     describe(*this, options);
     end_section();
+  }
+
+  // Describes a list of such structs, [[name]] in a run file, whose keys are "name.0.key" and so
+  // on. A file that has the list replaces it whole, so `items` must not be changed in length behind
+  // the set's back.
+  template <typename Options>
+  void list(std::string_view name, std::string_view help, std::vector<Options>& items) {
+    TERN_CHECK(section_.empty());
+    const auto describe_all = [&items](OptionSet& set, std::string_view list, size_t count) {
+      items.resize(count);
+      for (size_t i = 0; i < count; ++i) {
+        set.begin_item(list, i);
+        describe(set, items[i]);
+        set.end_section();
+      }
+    };
+    const auto describe_one = [](OptionSet& set, std::string_view list) {
+      Options item;
+      set.begin_item(list, 0);
+      describe(set, item);
+      set.end_section();
+      return set.markdown_rows();
+    };
+    const auto size = [&items] { return items.size(); };
+    lists_.push_back({std::string(name), std::string(help), describe_all, describe_one, size});
+    describe_all(*this, name, items.size());
   }
 
   // Sets fields from a run file. Reports every problem it finds: syntax, unknown keys with the
@@ -119,8 +148,23 @@ class OptionSet {
   std::string to_markdown() const;
 
   const std::vector<Entry>& entries() const { return entries_; }
+  // The lists by name, and how many items each has.
+  std::vector<std::pair<std::string, size_t>> list_sizes() const;
 
  private:
+  struct List {
+    std::string name;
+    std::string help;
+    std::function<void(OptionSet&, std::string_view, size_t)> describe_all;
+    std::function<std::string(OptionSet&, std::string_view)> describe_one;
+    std::function<size_t()> size;
+  };
+  void begin_item(std::string_view list, size_t index);
+  // Makes the list that long, and describes its items anew.
+  void resize_list(const List& list, size_t count);
+  const List* find_list(std::string_view name) const;
+  std::string markdown_rows() const;
+
   void begin_section(std::string_view name, std::string_view help);
   void end_section();
   const Entry* find(std::string_view key) const;
@@ -133,6 +177,7 @@ class OptionSet {
   std::string section_;  // of the options now being added; empty at the top
   std::vector<Section> sections_;
   std::vector<Entry> entries_;
+  std::vector<List> lists_;
 };
 
 // A field's value as TOML, and what kind of value it holds ("whole number") for people.

@@ -106,10 +106,19 @@ std::string comment_of(const OptionSet::Entry& entry) {
 // The options outside any section, then section by section; a nested section may have been
 // described in the middle of its parent.
 std::vector<OptionSet::Section> in_file_order(const std::vector<OptionSet::Section>& sections) {
-  std::vector<OptionSet::Section> ordered = {{"", ""}};
+  std::vector<OptionSet::Section> ordered = {{"", "", ""}};
   ordered.insert(ordered.end(), sections.begin(), sections.end());
   return ordered;
 }
+
+std::string heading(const OptionSet::Section& section) {
+  return section.list.empty() ? fmt::format("[{}]\n", section.name)
+                              : fmt::format("[[{}]]\n", section.list);
+}
+
+constexpr std::string_view kMarkdownHead =
+    "| Key | Type | Default | Allowed | On resume | Across ranks | What it does |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |\n";
 
 std::string cell(std::string_view text) {
   std::string escaped;
@@ -219,7 +228,7 @@ std::string OptionSet::to_toml(Comments comments) const {
     if (!section.name.empty()) {
       if (!text.empty()) text += "\n";
       if (with_comments) text += as_comment(section.help);
-      text += fmt::format("[{}]\n", section.name);
+      text += heading(section);
     }
     for (const Entry& entry : entries_) {
       if (entry.section() != section.name) continue;
@@ -241,7 +250,7 @@ std::string OptionSet::to_table() const {
   }
   std::string text;
   for (const Section& section : in_file_order(sections_)) {
-    if (!section.name.empty()) text += fmt::format("[{}]\n", section.name);
+    if (!section.name.empty()) text += heading(section);
     for (const Entry& entry : entries_) {
       if (entry.section() != section.name) continue;
       const std::string value = to_toml_value(entry.field);
@@ -256,9 +265,16 @@ std::string OptionSet::to_table() const {
   return text;
 }
 
+std::string OptionSet::markdown_rows() const {
+  std::string rows;
+  for (const Entry& entry : entries_) rows += markdown_row(entry);
+  return rows;
+}
+
 std::string OptionSet::to_markdown() const {
   std::string text;
   for (const Section& section : in_file_order(sections_)) {
+    if (!section.list.empty()) continue;
     std::string rows;
     for (const Entry& entry : entries_) {
       if (entry.section() == section.name) rows += markdown_row(entry);
@@ -267,8 +283,13 @@ std::string OptionSet::to_markdown() const {
     if (!section.name.empty()) text += fmt::format("## [{}]\n\n{}\n", section.name, section.help);
     if (rows.empty()) continue;
     if (!text.empty()) text += "\n";
-    text += "| Key | Type | Default | Allowed | On resume | Across ranks | What it does |\n";
-    text += "| --- | --- | --- | --- | --- | --- | --- |\n" + rows;
+    text += kMarkdownHead;
+    text += rows;
+  }
+  for (const List& list : lists_) {
+    OptionSet one;
+    text += fmt::format("\n## [[{}]]\n\n{}\n\n{}{}", list.name, list.help, kMarkdownHead,
+                        list.describe_one(one, list.name));
   }
   return text;
 }

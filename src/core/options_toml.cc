@@ -180,6 +180,11 @@ void flatten(const toml::table& table, const std::string& prefix,
     const bool has_dot = key.str().find('.') != std::string_view::npos;
     if (value.is_table() && !has_dot && is_section(full)) {
       flatten(*value.as_table(), full + ".", is_section, items);
+    } else if (value.is_array_of_tables() && !has_dot && is_section(full + ".0")) {
+      const toml::array& list = *value.as_array();
+      for (size_t i = 0; i < list.size(); ++i) {
+        flatten(*list[i].as_table(), fmt::format("{}.{}.", full, i), is_section, items);
+      }
     } else {
       items.push_back(
           {has_dot ? fmt::format("{}'{}'", prefix, key.str()) : full, &value, key.source().begin});
@@ -196,11 +201,30 @@ std::vector<Problem> OptionSet::load_toml(std::string_view text, std::string_vie
   if (!table) {
     report(problems, syntax_error, table.error().message);
   } else {
+    for (const List& list : std::vector<List>(lists_)) {
+      const toml::node* given = table->get(list.name);
+      // A run file is a page or two; more is somebody's mistake, and would take memory.
+      constexpr size_t kItemsMax = 1000;
+      if (given == nullptr || !given->is_array()) continue;
+      if (given->is_array_of_tables() && given->as_array()->size() <= kItemsMax) {
+        resize_list(list, given->as_array()->size());
+      } else if (given->as_array()->empty()) {
+        resize_list(list, 0);
+      }
+    }
     std::vector<Item> items;
     flatten(*table, "", [this](std::string_view name) { return is_section(name); }, items);
     for (const Item& item : items) {
       if (const Entry* entry = find(item.key)) {
         assign(*entry, *item.value, problems);
+      } else if (const List* list = find_list(item.key)) {
+        // An empty list was obeyed above.
+        if (item.value->is_array() && item.value->as_array()->empty()) continue;
+        report(
+            problems, item.where,
+            fmt::format("'{0}' is a list of at most 1000; write [[{0}]] on a line of its own for "
+                        "each, and its keys below",
+                        list->name));
       } else if (is_section(item.key)) {
         report(
             problems, item.where,
