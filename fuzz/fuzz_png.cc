@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include "fuzz/fuzz.h"
+#include "image/decoder.h"
 #include "image/png.h"
 
 namespace tern {
@@ -56,6 +57,9 @@ void try_png(BytesView input) {
   if (!info || info->size.pixels() > kPixelsMax) return;
   Pixels pixels;
   if (!read_png(bytes, pixels)) return;
+  Pixels upright;
+  TERN_CHECK(ImageDecoder().decode_rgb(bytes, *info, upright).has_value());
+  TERN_CHECK(upright.size == info->size && upright.rgb.size() == pixels.rgb.size());
   // What was read can be written, and is the same when read again.
   const Result<Bytes> again = write_png(pixels);
   TERN_CHECK(again.has_value());

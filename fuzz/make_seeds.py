@@ -107,10 +107,13 @@ def pngs():
                                        chunk(b"PLTE", bytes(range(12))), chunk(b"tRNS", b"\x07"),
                                        pack=bytes) + PACKED)
     keep("png", "interlaced_rows", png_of(3, 3, 8, 0, 1, grey, pack=bytes) + PACKED)
+    # EXIF: a TIFF of one entry that says that the image lies on its side.
+    tiff = b"MM\x00*" + struct.pack(">IHHHIHHI", 8, 1, 0x0112, 3, 1, 6, 0, 0)
+    keep("png", "on_its_side", png_of(3, 5, 8, 2, 0, rows, chunk(b"eXIf", tiff)) + SIGNED)
     keep("png", "unsigned", encoded(picture("RGB", 5, 5), "PNG") + PLAIN)
 
 
-def tar_of(files, format=tarfile.USTAR_FORMAT, headers=None):
+def tar_of(files, format=tarfile.USTAR_FORMAT, headers=None, links=()):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=format) as tar:
         for name, data in files:
@@ -118,6 +121,10 @@ def tar_of(files, format=tarfile.USTAR_FORMAT, headers=None):
             member.size = len(data)
             member.pax_headers = headers or {}
             tar.addfile(member, io.BytesIO(data))
+        for name, target in links:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.LNKTYPE, target
+            tar.addfile(member)
     # Python pads to 10,240 bytes: two blocks of zeros are enough.
     used = -(-len(file.getvalue().rstrip(b"\x00")) // 512) * 512
     return file.getvalue()[:used] + bytes(1024)
@@ -162,6 +169,7 @@ def archives():
         "pax": tar_of(long_names, tarfile.PAX_FORMAT),
         "sparse": gnu_sparse(b"data"),
         "sparse_pax": tar_of([("s", holes)], tarfile.PAX_FORMAT, sparse),
+        "links": tar_of(files, links=[("l.jpg", "a/b.jpg"), ("m", "l.jpg"), ("n", "gone")]),
         "leaves": tar_of([("../outside", b"x")]),
         "nested": nested,
         "gz": gzip.compress(plain, mtime=0),
@@ -330,6 +338,50 @@ def shards():
     keep("shard", "bad_only", shard_of(samples[2:]) + SIGNED)
 
 
+def safetensors_of(header, data, length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def pickled_tensor(name, sizes):
+    def text(value):
+        return b"X" + struct.pack("<I", len(value)) + value
+
+    return (text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n((" + text(b"storage") +
+            b"ctorch\nFloatStorage\nq\x01" + text(b"0") + text(b"cpu") + b"K\x06tQK\x00" + sizes +
+            b"\x89ccollections\nOrderedDict\n)RtR")
+
+
+def weights():
+    plain, zipped, pickled = b"\x00", b"\x01", b"\x02"  # try_weights() of fuzz_safetensors.cc
+    good = {"__metadata__": {"format": "pt"}, "a.weight": tensor("F32", [2, 3], 0, 24),
+            "b": tensor("BF16", [2], 24, 28), "step": tensor("I64", [], 28, 36)}
+    data = bytes(range(36))
+    keep("safetensors", "good", safetensors_of(good, data) + plain)
+    keep("safetensors", "truncated", safetensors_of(good, data[:-1]) + plain)
+    keep("safetensors", "overlapping", safetensors_of(
+        {"a": tensor("U8", [8], 0, 8), "b": tensor("U8", [8], 4, 12)}, data[:12]) + plain)
+    keep("safetensors", "huge_header", safetensors_of(good, data, 2**63 - 1) + plain)
+    keep("safetensors", "huge_shape", safetensors_of(
+        {"a": tensor("F32", [2**31, 2**31], 0, 4)}, data[:4]) + plain)
+    keep("safetensors", "deep", safetensors_of(b'{"a":' + b"[" * 500, b"") + plain)
+    square = b"K\x02K\x03\x86K\x03K\x01\x86"
+    turned = b"K\x03K\x02\x86K\x01K\x03\x86"
+    state = (b"\x80\x02ccollections\nOrderedDict\n)R(" + pickled_tensor(b"w", square) +
+             pickled_tensor(b"v", turned) + b"u.")
+    keep("safetensors", "pickle", state + pickled)
+    keep("safetensors", "pickle_nested", b"\x80\x02}X\x05\x00\x00\x00modelh\x00s." + pickled)
+    keep("safetensors", "pickle_code", b"cos\nsystem\n(X\x02\x00\x00\x00lstR." + pickled)
+    files = [("archive/data.pkl", state), ("archive/byteorder", b"little"),
+             ("archive/data/0", bytes(24))]
+    keep("safetensors", "zip", zip_of(files, zipfile.ZIP_STORED) + zipped)
+    keep("safetensors", "zip_deflated", zip_of(files, zipfile.ZIP_DEFLATED) + zipped)
+
+
 if __name__ == "__main__":
-    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards):
+    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards, weights):
         make()

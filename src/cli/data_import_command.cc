@@ -109,7 +109,9 @@ std::string format_result(const ImportResult& result, const std::string& destina
                   format_count(result.train_samples), format_count(result.test_samples),
                   format_count(result.classes), format_bytes(result.bytes));
   if (result.bad > 0) {
-    text += fmt::format("{} bad samples were left out:\n", format_count(result.bad));
+    text += result.bad == 1
+                ? "1 bad sample was left out:\n"
+                : fmt::format("{} bad samples were left out:\n", format_count(result.bad));
     for (const BadSample& bad : result.first_bad) {
       text += fmt::format("  {}: {}\n", bad.name, bad.cause);
     }
@@ -120,8 +122,9 @@ std::string format_result(const ImportResult& result, const std::string& destina
     }
   }
   if (result.ignored > 0) {
-    text +=
-        fmt::format("{} files are no samples and were passed over\n", format_count(result.ignored));
+    text += result.ignored == 1 ? "1 file is no sample and was passed over\n"
+                                : fmt::format("{} files are no samples and were passed over\n",
+                                              format_count(result.ignored));
   }
   text += fmt::format(
       "{:.1f} s, {} samples/s", seconds,

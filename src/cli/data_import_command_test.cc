@@ -59,6 +59,12 @@ TEST_F(DataImportTest, MistakesAreFoundBeforeAnythingIsTouched) {
   expect_invalid({at("photos"), at("dst"), "--threads", "0"}, "--threads");
   expect_invalid({at("photos"), at("dst"), "--sha256", "abc"}, "64 hex digits");
   expect_invalid({at("photos"), at("dst"), "--sha256", std::string(64, 'a')}, "for one file");
+  for (const std::string scheme : {"s3", "gs", "az", "S3"}) {
+    expect_invalid({scheme + "://bucket/photos", at("dst")},
+                   "comes with the object stores; mount it or download it first");
+  }
+  expect_invalid({"ftp://a.org/photos.tar", at("dst")}, "ftp:// is not fetched, https:// and");
+  expect_invalid({"file:///photos", at("dst")}, "download it first");
 }
 
 TEST_F(DataImportTest, ADestinationInsideTheSourceIsRefused) {
@@ -73,7 +79,7 @@ TEST_F(DataImportTest, TellsWhatThereIsAndWhatToDoNext) {
   const std::string out =
       output_of([&] { return data_import_command({}, {at("photos"), at("dst")}); });
   EXPECT_THAT(out, HasSubstr("10 samples for training, 0 for testing, 2 classes"));
-  EXPECT_THAT(out, HasSubstr("1 bad samples were left out"));
+  EXPECT_THAT(out, HasSubstr("1 bad sample was left out:"));
   EXPECT_THAT(out, HasSubstr("bee/torn.jpg: "));
   EXPECT_THAT(out, HasSubstr("samples/s"));
   EXPECT_THAT(out, HasSubstr("--set data.path=" + at("dst")));
@@ -81,6 +87,22 @@ TEST_F(DataImportTest, TellsWhatThereIsAndWhatToDoNext) {
   ASSERT_TRUE(index) << index.error().message;
   EXPECT_THAT(out, HasSubstr("id " + (*index)->id().substr(0, 16) + "\n"));
   EXPECT_EQ((*index)->about().root, at("photos"));
+}
+
+TEST_F(DataImportTest, AShareForTestingThatChangesNothingIsSaid) {
+  for (const std::string split : {"train", "val"}) {
+    runs_.write("split/" + split + "/ant", "1.jpg", jpeg(1));
+    runs_.write("split/" + split + "/bee", "2.jpg", jpeg(2));
+  }
+  for (const std::string source : {"split", "photos"}) {
+    testing::internal::CaptureStderr();
+    output_of([&] {
+      return data_import_command({}, {at(source), at("dst-" + source), "--test-share", "0.4"});
+    });
+    const std::string told = testing::internal::GetCapturedStderr();
+    const bool is_said = told.find("--test-share changes nothing") != std::string::npos;
+    EXPECT_EQ(is_said, source == "split") << told;
+  }
 }
 
 TEST_F(DataImportTest, PacksWhatWasAskedFor) {

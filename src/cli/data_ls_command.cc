@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@ constexpr std::string_view kHelp =
 
   tern data ls DST          samples, classes, sizes, mean and standard
                             deviation, and the samples that were left out
+                            (on a terminal, the beginning of long lists)
   tern data ls DST --json   for programs: id, samples (train and test), classes,
                             bytes, bad, and more
 
@@ -44,7 +46,8 @@ Result<int> data_ls_command(const Surroundings&, const Arguments& arguments) {
     const auto replace = nlohmann::json::error_handler_t::replace;
     fmt::print("{}\n", summary_json(*index, summary).dump(2, ' ', false, replace));
   } else {
-    fmt::print("{}", format_summary(*index, summary, folder));
+    const auto width = isatty(STDOUT_FILENO) != 0 ? SummaryWidth::screen : SummaryWidth::all;
+    fmt::print("{}", format_summary(*index, summary, folder, width));
   }
   return kExitDone;
 }

@@ -14,9 +14,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// More are in --json.
+// On a screen; more are in --json.
 constexpr size_t kClassesShown = 12;
 constexpr size_t kBadShown = 10;
+
+// Rows of a Screen, or the same without its limits.
+class Rows {
+ public:
+  explicit Rows(SummaryWidth width) : width_(width) {}
+
+  void line(const std::string& text) {
+    if (width_ == SummaryWidth::screen) return screen_.line(text);
+    text_ += text;
+    // Messages of others may hold newlines, and bytes that move a terminal's cursor.
+    const auto is_control = [](char c) {
+      return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+    };
+    std::replace_if(text_.end() - std::ssize(text), text_.end(), is_control, ' ');
+    text_ += "\n";
+  }
+  void row(std::string_view label, const std::string& value, size_t lines_max = 1) {
+    if (width_ == SummaryWidth::screen) return screen_.row(label, value, lines_max);
+    if (!value.empty()) line(fmt::format("{:<{}}{}", label, kLabelColumns, value));
+  }
+  // How many of `count` things are shown, if a screen has `most`.
+  size_t shown(size_t count, size_t most) const {
+    return width_ == SummaryWidth::screen ? std::min(count, most) : count;
+  }
+  std::string take() { return width_ == SummaryWidth::screen ? screen_.take() : std::move(text_); }
+
+ private:
+  const SummaryWidth width_;
+  Screen screen_;
+  std::string text_;
+};
 
 std::string layout_text(const DatasetIndex& index) {
   const About& about = index.about();
@@ -92,9 +123,9 @@ DataSummary summarise(const DatasetIndex& index) {
 }
 
 std::string format_summary(const DatasetIndex& index, const DataSummary& summary,
-                           const std::string& folder) {
+                           const std::string& folder, SummaryWidth width) {
   const About& about = index.about();
-  Screen screen;
+  Rows screen(width);
   screen.line(fmt::format("data set {}", folder));
   screen.row("id", index.id());
   screen.row("source", about.source, 2);
@@ -111,21 +142,19 @@ std::string format_summary(const DatasetIndex& index, const DataSummary& summary
                                    format_count(about.pixels_from)));
   }
   screen.row("classes", format_count(index.classes()));
-  for (size_t i = 0; i < std::min(about.classes.size(), kClassesShown); ++i) {
-    screen.row("", class_text(index, summary, i));
-  }
-  if (about.classes.size() > kClassesShown) {
-    screen.row("",
-               fmt::format("and {} more, in --json",
-                           format_count(index.classes() - static_cast<int64_t>(kClassesShown))));
+  const size_t classes = screen.shown(about.classes.size(), kClassesShown);
+  for (size_t i = 0; i < classes; ++i) screen.row("", class_text(index, summary, i));
+  if (classes < about.classes.size()) {
+    screen.row("", fmt::format("and {} more, in --json", about.classes.size() - classes));
   }
   screen.row("bad", about.bad.empty() ? "none was found by the import"
                                       : fmt::format("{} left out:", about.bad.size()));
-  for (size_t i = 0; i < std::min(about.bad.size(), kBadShown); ++i) {
+  const size_t bad = screen.shown(about.bad.size(), kBadShown);
+  for (size_t i = 0; i < bad; ++i) {
     screen.row("", fmt::format("{}: {}", about.bad[i].name, about.bad[i].cause));
   }
-  if (about.bad.size() > kBadShown) {
-    screen.row("", fmt::format("and {} more, in --json", about.bad.size() - kBadShown));
+  if (bad < about.bad.size()) {
+    screen.row("", fmt::format("and {} more, in --json", about.bad.size() - bad));
   }
   return screen.take();
 }

@@ -25,8 +25,11 @@ struct DataSummary {
 Result<std::unique_ptr<DatasetIndex>> open_data_set(const std::string& folder);
 
 DataSummary summarise(const DatasetIndex& index);
+// For a terminal: no line is wider than a screen, and of long lists the beginning is shown. For a
+// file or a pipe: everything.
+enum class SummaryWidth { screen, all };
 std::string format_summary(const DatasetIndex& index, const DataSummary& summary,
-                           const std::string& folder);
+                           const std::string& folder, SummaryWidth width);
 nlohmann::json summary_json(const DatasetIndex& index, const DataSummary& summary);
 
 }  // namespace tern

@@ -101,6 +101,7 @@ Result<bool> agree_to_fetch(const FetchSetup& setup, const Ask& ask) {
     return fail(Code::not_found,
                 fmt::format("the data, {}, is not here. {}", data.path, data.source_note));
   }
+  RETURN_IF_ERROR(refuse_other_addresses(data.source).at("data.source"));
   if (!is_web_address(data.source)) {
     return fail(Code::invalid,
                 fmt::format("data.source is '{}', which is no https:// address; for a file of this "

@@ -11,8 +11,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
+#include "cli/import_request.h"
 #include "core/hash.h"
+#include "core/log.h"
 #include "core/test_http_server.h"
 #include "dataset/dataset.h"
 #include "preempt/signal_watcher.h"
@@ -144,6 +147,64 @@ TEST_F(FetchDataTest, OtherBytesThanTheRecipeSaysAreNotImported) {
   EXPECT_FALSE(fs::exists(setup_.data.path));
 }
 
+// A page that asks for a password comes with status 200.
+TEST_F(FetchDataTest, WhatIsNoArchiveIsFetchedAnewTheNextTime) {
+  setup_.data.source_sha256.clear();
+  const std::string archive = std::exchange(archive_, "<html>Log in first</html>");
+  EXPECT_EQ(fetch_in_child(), kExitCorrupt);
+  EXPECT_FALSE(fs::exists(setup_.data.path));
+  archive_ = archive;
+  EXPECT_EQ(fetch_in_child(), kExitDone);
+  EXPECT_EQ((*open_dataset(setup_.data, Split::train))->size(), 10);
+  EXPECT_FALSE(fs::exists(fs::path(setup_.data.path) / ".download"));
+}
+
+TEST_F(FetchDataTest, AnArchiveThatWasCutShortIsFetchedAnewToo) {
+  setup_.data.source_sha256.clear();
+  const std::string archive = std::exchange(archive_, archive_.substr(0, archive_.size() / 2));
+  EXPECT_EQ(fetch_in_child(), kExitCorrupt);
+  archive_ = archive;
+  EXPECT_EQ(fetch_in_child(), kExitDone);
+}
+
+TEST_F(FetchDataTest, WhatCameFromAnotherAddressIsNotTakenForThis) {
+  const fs::path downloads = fs::path(setup_.data.path) / ".download";
+  const std::string other = server_.url("/v1/cifar.tar.gz");
+  for (const bool is_whole : {false, true}) {
+    fs::create_directories(downloads);
+    const fs::path file = downloads / (is_whole ? "cifar.tar.gz" : "cifar.tar.gz.part");
+    std::ofstream(file, std::ios::binary) << std::string(100, 'x');
+    std::ofstream(downloads / "cifar.tar.gz.part.etag") << "\"v1\"";
+    std::ofstream(downloads / ".address") << to_hex(sha256(other));
+    ASSERT_EQ(fetch_in_child(), kExitDone);
+    EXPECT_EQ(server_.requests().back().first_byte(), 0u);
+    EXPECT_FALSE(fs::exists(downloads));
+    fs::remove_all(setup_.data.path);
+  }
+}
+
+TEST_F(FetchDataTest, IndexedWhereItWasFetchedToItMayBeMoved) {
+  const std::string tar = (folder_ / "plain.tar").string();
+  ASSERT_EQ(
+      std::system(("tar cf " + tar + " -C " + folder_.string() + " cifar-10-batches-bin").c_str()),
+      0);
+  std::ifstream file(tar, std::ios::binary);
+  archive_.assign(std::istreambuf_iterator<char>(file), {});
+  SystemClock clock;
+  Log log(clock, Level::error);
+  const fs::path made = folder_ / "made";
+  const auto imported = import_as_requested(
+      {.source = server_.url("/plain.tar"), .destination = made}, log, clock, {});
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_FALSE(fs::exists(made / ".download"));
+  fs::rename(made, folder_ / "moved");
+  setup_.data.path = folder_ / "moved";
+  const auto train = open_dataset(setup_.data, Split::train);
+  ASSERT_TRUE(train) << train.error().message;
+  Bytes buffer;
+  EXPECT_TRUE((*train)->fetch(9, buffer));
+}
+
 TEST_F(FetchDataTest, DataThatOnlyAPersonMayFetchSaysHow) {
   setup_.data.source.clear();
   setup_.data.source_note = "Download it from example.org, then type this.";
@@ -168,6 +229,8 @@ TEST_F(FetchDataTest, ASourceThatIsNoAddressIsTheUsersMistake) {
   const Result<bool> agreed = agree_to_fetch(setup_, nullptr);
   ASSERT_FALSE(agreed);
   EXPECT_EQ(agreed.error().code, Code::invalid);
+  setup_.data.source = "s3://bucket/cifar.tar.gz";
+  EXPECT_THAT(agree_to_fetch(setup_, nullptr).error().message, HasSubstr("object stores"));
 }
 
 }  // namespace

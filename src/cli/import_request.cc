@@ -27,6 +27,10 @@ namespace fs = std::filesystem;
 
 constexpr char kDownloads[] = ".download";
 constexpr char kSource[] = "source";
+constexpr char kLock[] = "import.lock";
+// Of the address whose file, or part of it, lies beside: its hash, for addresses may hold
+// passwords.
+constexpr char kAddress[] = ".address";
 constexpr size_t kChunkBytes = size_t{1} << 20;
 
 Result<std::string> hash_file(const fs::path& file, std::stop_token stop) {
@@ -82,11 +86,16 @@ class Fetched {
     ASSIGN_OR_RETURN(const std::vector<fs::path> made,
                      RealFileDoor().make_folders(fetched->downloads_));
     fetched->is_new_ = made.size() > 1;
-    ASSIGN_OR_RETURN(fetched->lock_, FolderLock::take(fetched->downloads_ / "import.lock"));
+    ASSIGN_OR_RETURN(fetched->lock_, FolderLock::take(fetched->downloads_ / kLock));
+    RETURN_IF_ERROR(fetched->belong_to_address());
     RETURN_IF_ERROR(fetched->bring(log, clock, stop));
     return fetched;
   }
   ~Fetched() {
+    std::error_code ignored;
+    const bool is_kept = fs::exists(arrival_, ignored) || fs::exists(part(), ignored) ||
+                         (fs::exists(kept_, ignored) && !is_done_);
+    if (!is_kept && lock_) fs::remove(downloads_ / kAddress, ignored);
     lock_.reset();
     // Each only if it is an empty folder.
     ::rmdir(downloads_.c_str());
@@ -94,33 +103,73 @@ class Fetched {
   }
 
   const fs::path& file() const { return file_; }
+  // It is no archive, but a page that says "log in first"; or it was cut short. So that the next
+  // call fetches it anew, it goes. With a sha256 it is what was asked for, and would be the same
+  // again.
+  Error unreadable(const Error& why) {
+    const bool is_bad = why.code == Code::corrupt || why.code == Code::invalid;
+    if (!is_bad || !request_.sha256.empty()) return why;
+    remove();
+    return fail(why.code, why.message +
+                              "; what was fetched is removed, so that the same command fetches it "
+                              "anew");
+  }
   // After a packed import nobody reads it any more.
-  void remove() {
-    std::error_code ignored;
-    fs::remove(file_, ignored);
+  void finish() {
+    if (request_.pack) remove();
+    is_done_ = true;
   }
 
  private:
   explicit Fetched(const ImportRequest& request)
-      : request_(request), downloads_(request.destination / kDownloads) {}
+      : request_(request),
+        downloads_(request.destination / kDownloads),
+        arrival_(downloads_ / file_name_of(request.source)),
+        kept_(request.destination / kSource / file_name_of(request.source)),
+        file_(request.pack ? arrival_ : kept_) {}
+
+  fs::path part() const { return arrival_.string() + ".part"; }
+
+  // Two addresses may end in the same name. What came from the other one goes.
+  Status belong_to_address() const {
+    const std::string mine = to_hex(sha256(request_.source));
+    std::error_code error;
+    const fs::path note = downloads_ / kAddress;
+    RealFileDoor door;
+    if (fs::exists(note, error)) {
+      ASSIGN_OR_RETURN(const Bytes noted, door.read(note));
+      if (noted == mine) return {};
+      ASSIGN_OR_RETURN(const std::vector<FileInfo> found, door.list(downloads_));
+      std::vector<fs::path> others = {kept_};
+      for (const FileInfo& file : found) {
+        if (file.path != kLock && file.path != kAddress) others.push_back(downloads_ / file.path);
+      }
+      others.push_back(note);  // last: until then, what is left is known to be the other's
+      for (const fs::path& other : others) {
+        if (!fs::remove(other, error) && error) return file_error("remove", other, error.value());
+      }
+    }
+    return door.write_new(note, mine);
+  }
+
+  void remove() const {
+    std::error_code ignored;
+    fs::remove(file_, ignored);
+    ::rmdir((request_.destination / kSource).c_str());  // if it is empty
+  }
 
   Status bring(Log& log, Clock& clock, const std::stop_token& stop) {
-    const std::string name = file_name_of(request_.source);
-    const fs::path arrival = downloads_ / name;
-    const fs::path kept = request_.destination / kSource / name;
-    file_ = request_.pack ? arrival : kept;
     std::error_code error;
     if (fs::exists(file_, error)) {  // by an earlier call
       return request_.sha256.empty() ? Status() : check_sha256(file_, request_.sha256, stop);
     }
-    if (!fs::exists(arrival, error)) RETURN_IF_ERROR(download_to(arrival, log, clock, stop));
+    if (!fs::exists(arrival_, error)) RETURN_IF_ERROR(download(log, clock, stop));
     if (request_.pack) return {};
-    RETURN_IF_ERROR(RealFileDoor().make_folders(kept.parent_path()));
-    return RealFileDoor().rename(arrival, kept);
+    RETURN_IF_ERROR(RealFileDoor().make_folders(kept_.parent_path()));
+    return RealFileDoor().rename(arrival_, kept_);
   }
 
-  Status download_to(const fs::path& arrival, Log& log, Clock& clock,
-                     const std::stop_token& stop) const {
+  Status download(Log& log, Clock& clock, const std::stop_token& stop) const {
     std::unique_ptr<Progress> progress;
     const auto show = [&](int64_t done, int64_t total) {
       if (!progress) {
@@ -133,20 +182,23 @@ class Fetched {
     const auto say = [&log](const Error& why, Nanoseconds pause) {
       log.warn("import", why.message, {{"again_in", format_seconds(to_seconds(pause))}});
     };
-    return download({.url = request_.source,
-                     .file = arrival,
-                     .sha256 = request_.sha256,
-                     .certificates = request_.certificates,
-                     .clock = &clock,
-                     .on_progress = show,
-                     .on_retry = say},
-                    stop);
+    return tern::download({.url = request_.source,
+                           .file = arrival_,
+                           .sha256 = request_.sha256,
+                           .certificates = request_.certificates,
+                           .clock = &clock,
+                           .on_progress = show,
+                           .on_retry = say},
+                          stop);
   }
 
   const ImportRequest& request_;
   const fs::path downloads_;
-  bool is_new_ = false;  // the destination: made by us
-  fs::path file_;
+  const fs::path arrival_;  // first
+  const fs::path kept_;     // in place: then
+  const fs::path file_;     // the one of them that is read
+  bool is_new_ = false;     // the destination: made by us
+  bool is_done_ = false;
   std::unique_ptr<FolderLock> lock_;
 };
 
@@ -161,12 +213,20 @@ Status refuse_inside(const fs::path& source, const fs::path& destination) {
                           destination.string(), source.string()));
 }
 
-Result<ImportResult> import_file(const ImportRequest& request, const fs::path& path, Log& log,
-                                 Clock& clock, std::stop_token stop) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Source> source,
+Result<std::unique_ptr<Source>> open_requested(const ImportRequest& request, const fs::path& path,
+                                               Log& log) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Source> source,
                    open_source(path, {.test_share = request.test_share}));
   log.info("import", source->describe());
-  return import_dataset(*source,
+  if (request.test_share > 0 && source->has_test_split()) {
+    log.warn("import", "--test-share changes nothing: the source has a test split of its own");
+  }
+  return source;
+}
+
+Result<ImportResult> import_opened(const ImportRequest& request, Source& source, Log& log,
+                                   Clock& clock, std::stop_token stop) {
+  return import_dataset(source,
                         {.destination = request.destination,
                          .pack = request.pack,
                          .threads = request.threads > 0 ? request.threads : usable_cores(),
@@ -188,6 +248,27 @@ std::string file_name_of(const std::string& address) {
   return is_odd ? "data" : name;
 }
 
+Status refuse_other_addresses(const std::string& source) {
+  const size_t end = source.find("://");
+  std::error_code error;
+  if (end == std::string::npos || is_web_address(source) || fs::exists(source, error)) return {};
+  std::string scheme = source.substr(0, end);
+  const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '+'; };
+  if (scheme.empty() || !std::ranges::all_of(scheme, is_letter)) return {};
+  std::ranges::transform(scheme, scheme.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (scheme == "s3" || scheme == "gs" || scheme == "az") {
+    return fail(Code::invalid,
+                fmt::format("{}:// comes with the object stores; mount it or download it first, "
+                            "then give the folder or file",
+                            scheme));
+  }
+  return fail(Code::invalid,
+              fmt::format("{}:// is not fetched, https:// and http:// are; download it first, then "
+                          "give the file",
+                          scheme));
+}
+
 Result<ImportResult> import_as_requested(const ImportRequest& given, Log& log, Clock& clock,
                                          std::stop_token stop) {
   ImportRequest request = given;
@@ -197,17 +278,22 @@ Result<ImportResult> import_as_requested(const ImportRequest& given, Log& log, C
     request.destination = request.destination.parent_path();
   }
   RETURN_IF_ERROR(refuse_finished(request.destination));
+  RETURN_IF_ERROR(refuse_other_addresses(request.source));
   if (!is_web_address(request.source)) {
     RETURN_IF_ERROR(refuse_inside(request.source, request.destination));
     if (!request.sha256.empty()) {
       RETURN_IF_ERROR(check_sha256(request.source, request.sha256, stop));
     }
-    return import_file(request, request.source, log, clock, stop);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Source> source,
+                     open_requested(request, request.source, log));
+    return import_opened(request, *source, log, clock, stop);
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Fetched> fetched,
                    Fetched::fetch(request, log, clock, stop));
-  ASSIGN_OR_RETURN(ImportResult result, import_file(request, fetched->file(), log, clock, stop));
-  if (request.pack) fetched->remove();
+  const Result<std::unique_ptr<Source>> source = open_requested(request, fetched->file(), log);
+  if (!source) return fetched->unreadable(source.error());
+  ASSIGN_OR_RETURN(ImportResult result, import_opened(request, **source, log, clock, stop));
+  fetched->finish();
   return result;
 }
 

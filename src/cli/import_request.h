@@ -28,9 +28,14 @@ struct ImportRequest {
 
 // Blocks until the data set is there; see import_dataset(). What an address names is fetched to
 // DST/.download, and removed when it is packed; indexed in place, it stays in DST/source. `stop`
-// ends it with `cancelled`; the same request goes on, also in the middle of a file.
+// ends it with `cancelled`; the same request goes on, also in the middle of a file. What was
+// fetched and cannot be read is removed, so that it is fetched anew; what came from another address
+// too.
 Result<ImportResult> import_as_requested(const ImportRequest& request, Log& log, Clock& clock,
                                          std::stop_token stop);
+
+// `invalid` for an address that is not fetched (s3://, ftp://), with what to do; other texts pass.
+Status refuse_other_addresses(const std::string& source);
 
 // What a fetched file is called: the last part of the address, or "data" if that is no name.
 std::string file_name_of(const std::string& address);

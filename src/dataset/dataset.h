@@ -51,6 +51,12 @@ class Dataset {
   // How many consecutive samples lie in each file, in order: what a windowed shuffle keeps
   // together. They add up to size().
   virtual std::vector<int64_t> shards() const { return {size()}; }
+  // By label, as the data set calls them; empty: it has no names.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  // Of the train split's pixels, from 0 to 1, by channel, as recorded with the data set; the same
+  // for both splits. Empty, both: not recorded.
+  virtual std::vector<double> mean() const { return {}; }
+  virtual std::vector<double> stddev() const { return {}; }
   // For messages: the sample's name, its file and offset.
   virtual std::string where(int64_t sample) const = 0;
 

@@ -344,4 +344,16 @@ std::string DatasetIndex::id(Split split) const {
   return to_hex(hash.finish());
 }
 
+Result<std::filesystem::path> DatasetIndex::files_folder(
+    const std::filesystem::path& folder) const {
+  if (about_.root.empty()) return folder;
+  std::filesystem::path root = folder / about_.root;  // an absolute one stays what it is
+  std::error_code ignored;
+  if (std::filesystem::is_directory(root, ignored)) return root;
+  return fail(Code::not_found,
+              fmt::format("the data set in {} was indexed in place at {}, which is "
+                          "gone; mount it there, or import again",
+                          folder.string(), root.string()));
+}
+
 }  // namespace tern

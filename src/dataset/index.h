@@ -60,7 +60,10 @@ struct BadSample {
 struct About {
   std::string source;          // what was imported, in words: "ImageNet-2012 in /data/imagenet"
   std::string representation;  // "orig", "base", "short:256:q90", "raw"
-  std::string root;            // indexed in place: the absolute folder of the files; packed: empty
+  // Where the files are. Packed: empty, they are in the data set's folder. Indexed in place: an
+  // absolute folder; or, if it lies in the data set's folder and so moves with it, relative to
+  // that.
+  std::string root;
   std::vector<std::string> classes;       // by label: "n01440764", "airplane", "7"
   std::vector<std::string> class_titles;  // by label: "tench, Tinca tinca"; may be empty
   std::vector<double> mean;               // of the train split's pixels, 0 to 1, by channel
@@ -116,6 +119,9 @@ class DatasetIndex {
 
   const About& about() const { return about_; }
   int64_t classes() const { return static_cast<int64_t>(about_.classes.size()); }
+  // The folder that the paths of files are relative to, for a data set in `folder`. `not_found` if
+  // it was indexed in place and that place is gone.
+  Result<std::filesystem::path> files_folder(const std::filesystem::path& folder) const;
   // 64 hex digits: docs/format_index.md says of what.
   const std::string& id() const { return id_; }
   // That of one split: what a run remembers.

@@ -178,6 +178,11 @@ std::vector<int64_t> IndexedDataset::shards() const {
   return blocks;
 }
 
+std::vector<std::string> IndexedDataset::class_names() const {
+  const About& about = index_->about();
+  return about.class_titles.empty() ? about.classes : about.class_titles;
+}
+
 std::string IndexedDataset::where(int64_t sample) const {
   const IndexEntry& wanted = entry(sample);
   return fmt::format("sample '{}' in {} at offset {}", index_->name(in_index(sample)),
@@ -195,14 +200,8 @@ Result<std::unique_ptr<Dataset>> open_indexed(const fs::path& folder, Split spli
   Opened opened{.place = folder.string()};
   ASSIGN_OR_RETURN(opened.index, DatasetIndex::open(folder / kIndexFile));
   RETURN_IF_ERROR(check_has_samples(*opened.index, split, opened.place));
-  const std::string& root = opened.index->about().root;
-  std::error_code ignored;
-  if (!root.empty() && !fs::is_directory(root, ignored)) {
-    return fail(Code::not_found, fmt::format("the data set in {} was indexed in place at {}, which "
-                                             "is gone; mount it there, or import again",
-                                             opened.place, root));
-  }
-  opened.files = open_folder_files(root.empty() ? opened.place : root, *opened.index);
+  ASSIGN_OR_RETURN(const fs::path root, opened.index->files_folder(folder));
+  opened.files = open_folder_files(root.string(), *opened.index);
   return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
 }
 

@@ -31,6 +31,9 @@ class IndexedDataset final : public Dataset {
   Status decode(int64_t sample, BytesView stored, const View* view, ImageDecoder& decoder,
                 std::span<uint8_t> image) const override;
   std::vector<int64_t> shards() const override;
+  std::vector<std::string> class_names() const override;
+  std::vector<double> mean() const override { return index_->about().mean; }
+  std::vector<double> stddev() const override { return index_->about().stddev; }
   std::string where(int64_t sample) const override;
   const std::string& id() const override { return id_; }
   const std::string& name() const override { return name_; }

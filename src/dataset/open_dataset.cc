@@ -35,7 +35,7 @@ Result<std::unique_ptr<Dataset>> open_imported(const DataOptions& options, Split
                                                OnStageFailure on_stage_failure) {
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
                    open_indexed(options.path, split, options.stage, std::move(on_stage_failure)));
-  if (dataset->classes() != options.classes) {
+  if (options.classes != 0 && dataset->classes() != options.classes) {
     return fail(Code::invalid,
                 fmt::format("the data set in {} has {} classes, but data.classes is {}; set "
                             "data.classes={}",
@@ -47,6 +47,11 @@ Result<std::unique_ptr<Dataset>> open_imported(const DataOptions& options, Split
 Result<std::unique_ptr<Dataset>> open_as_found(const DataOptions& options, Split split,
                                                OnStageFailure on_stage_failure) {
   if (is_imported(options.path)) return open_imported(options, split, std::move(on_stage_failure));
+  if (options.classes == 0) {
+    return fail(Code::invalid,
+                "data.classes = 0 is for data sets that `tern data import` made, "
+                "which know their classes; set data.classes to their number");
+  }
   Result<std::unique_ptr<Dataset>> opened = open_format(options, split);
   if (opened || opened.error().code != Code::not_found) return opened;
   // Only now: a folder that has the format's files is that, whatever else lies in it.

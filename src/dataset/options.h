@@ -11,6 +11,7 @@ struct DataOptions {
   std::string format = "idx";
   std::string path = "/usr/share/datasets/fashion-mnist";
   int64_t classes = 10;
+  int64_t samples = 0;
   int64_t file_bytes_max = int64_t{4} << 30;
   std::string stage;
   std::string shuffle = "full";
@@ -34,9 +35,17 @@ inline void describe(OptionSet& set, DataOptions& options) {
            .across_ranks = AcrossRanks::may_differ});
   set.add("classes", &options.classes,
           {.help = "Number of classes; labels are 0 to classes - 1 in every split. A label outside "
-                   "is refused when the data is opened.",
-           .min = 2,
+                   "is refused when the data is opened. 0 takes as many as an imported data set "
+                   "has.",
+           .min = 0,
            .max = 1'000'000});
+  set.add(
+      "samples", &options.samples,
+      {.help = "How many training samples there are, for `tern plan` on a machine that does not "
+               "have the data; 0: not told. Where the data is, it is counted.",
+       .min = 0,
+       .on_resume = OnResume::may_change,
+       .across_ranks = AcrossRanks::may_differ});
   set.add("file_bytes_max", &options.file_bytes_max,
           {.help = "Refuse a data file that is, or inflates to, more bytes than this. A larger "
                    "value lets a damaged .gz take that much memory before it is refused.",

@@ -21,6 +21,11 @@ struct ImageDecoder::State {
 
   // `box` of the upright image as 1/reduce of it; the result is in one of the two above.
   Result<const Pixels*> read_jpeg(BytesView stored, Turn turn, ImageSize size, Box box, int reduce);
+  // The whole image, likewise.
+  Result<const Pixels*> read_png(BytesView stored, Turn turn);
+  Status decode(BytesView stored, const ImageInfo& info, const View& view, std::span<uint8_t> out);
+  Status decode_rgb(BytesView stored, const ImageInfo& info, Pixels& pixels);
+  void drop_huge();
 };
 
 namespace {
@@ -79,7 +84,12 @@ Status check_header(BytesView stored, const ImageInfo& info) {
                                    std::to_string(bytes) + " bytes, not " +
                                    std::to_string(stored.size()) + "; import the data again");
   }
-  ASSIGN_OR_RETURN(const ImageInfo found, probe_image(stored));
+  ASSIGN_OR_RETURN(ImageInfo found, probe_image(stored));
+  // An index of version 0.3 has every PNG as it is stored; it is obeyed, so that its runs go on.
+  if (found.format == ImageFormat::png && info.orientation == 1) {
+    found.size = turned_size(turn_of(found.orientation), found.size);
+    found.orientation = 1;
+  }
   if (found.format == info.format && found.size == info.size &&
       found.orientation == info.orientation) {
     return {};
@@ -149,35 +159,59 @@ Result<const Pixels*> ImageDecoder::State::read_jpeg(BytesView stored, Turn turn
   return &upright;
 }
 
+Result<const Pixels*> ImageDecoder::State::read_png(BytesView stored, Turn turn) {
+  RETURN_IF_ERROR(tern::read_png(stored, decoded));
+  if (turn == Turn{}) return &decoded;
+  turn_upright(turn, decoded, upright);
+  return &upright;
+}
+
+void ImageDecoder::State::drop_huge() {
+  for (std::vector<uint8_t>* buffer : {&decoded.rgb, &upright.rgb, &grey}) {
+    if (buffer->capacity() > kKeptBytesMax) std::vector<uint8_t>().swap(*buffer);
+  }
+}
+
 ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
 ImageDecoder::~ImageDecoder() = default;
 
+size_t ImageDecoder::kept_bytes() const {
+  return state_->decoded.rgb.capacity() + state_->upright.rgb.capacity() + state_->grey.capacity();
+}
+
 Status ImageDecoder::decode(BytesView stored, const ImageInfo& info, const View& view,
                             std::span<uint8_t> out) {
+  Status decoded = state_->decode(stored, info, view, out);
+  state_->drop_huge();
+  return decoded;
+}
+
+Status ImageDecoder::State::decode(BytesView stored, const ImageInfo& info, const View& view,
+                                   std::span<uint8_t> out) {
   const int64_t out_pixels = int64_t{view.out_width} * view.out_height;
   TERN_CHECK(static_cast<int64_t>(out.size()) == info.channels * out_pixels);
   RETURN_IF_ERROR(check_header(stored, info));
-  State& state = *state_;
   switch (info.format) {
     case ImageFormat::raw: {
       if (is_copy(view)) {
         copy_planes(data_of(stored), info, view, out.data());
         return {};
       }
-      join_planes(data_of(stored), info, state.decoded);
+      join_planes(data_of(stored), info, decoded);
       if (info.channels == 3) {
-        state.resizer.resize(state.decoded, view, out);
+        resizer.resize(decoded, view, out);
         return {};
       }
-      state.grey.resize(3 * out.size());
-      state.resizer.resize(state.decoded, view, state.grey);
-      std::copy_n(state.grey.begin(), out.size(), out.begin());
+      grey.resize(3 * out.size());
+      resizer.resize(decoded, view, grey);
+      std::copy_n(grey.begin(), out.size(), out.begin());
       return {};
     }
-    case ImageFormat::png:
-      RETURN_IF_ERROR(read_png(stored, state.decoded));
-      state.resizer.resize(state.decoded, view, out);
+    case ImageFormat::png: {
+      ASSIGN_OR_RETURN(const Pixels* pixels, read_png(stored, turn_of(info.orientation)));
+      resizer.resize(*pixels, view, out);
       return {};
+    }
     case ImageFormat::jpeg: {
       const Turn turn = turn_of(info.orientation);
       const int reduce = reduction_for(view);
@@ -186,10 +220,10 @@ Status ImageDecoder::decode(BytesView stored, const ImageInfo& info, const View&
       const TouchedPixels x = touched_pixels(part.left, part.width, size.width);
       const TouchedPixels y = touched_pixels(part.top, part.height, size.height);
       const Box box{x.begin, y.begin, x.count, y.count};
-      ASSIGN_OR_RETURN(const Pixels* pixels, state.read_jpeg(stored, turn, info.size, box, reduce));
+      ASSIGN_OR_RETURN(const Pixels* pixels, read_jpeg(stored, turn, info.size, box, reduce));
       part.left = x.offset;
       part.top = y.offset;
-      state.resizer.resize(*pixels, part, out);
+      resizer.resize(*pixels, part, out);
       return {};
     }
   }
@@ -201,19 +235,27 @@ Status ImageDecoder::decode_whole(BytesView stored, const ImageInfo& info, std::
 }
 
 Status ImageDecoder::decode_rgb(BytesView stored, const ImageInfo& info, Pixels& pixels) {
+  Status decoded = state_->decode_rgb(stored, info, pixels);
+  state_->drop_huge();
+  return decoded;
+}
+
+Status ImageDecoder::State::decode_rgb(BytesView stored, const ImageInfo& info, Pixels& pixels) {
   RETURN_IF_ERROR(check_header(stored, info));
+  const Turn turn = turn_of(info.orientation);
+  Pixels& as_stored = turn == Turn{} ? pixels : decoded;
   switch (info.format) {
     case ImageFormat::raw: join_planes(data_of(stored), info, pixels); return {};
-    case ImageFormat::png: return read_png(stored, pixels);
-    case ImageFormat::jpeg: break;
+    case ImageFormat::png: RETURN_IF_ERROR(tern::read_png(stored, as_stored)); break;
+    case ImageFormat::jpeg: {
+      const ImageSize size = turned_size(turn, info.size);
+      const Box all{0, 0, size.width, size.height};
+      RETURN_IF_ERROR(jpeg.read(stored, all, /*reduce=*/1, as_stored));
+      break;
+    }
     default: return fail(Code::corrupt, "an image format that is not known; import the data again");
   }
-  const Turn turn = turn_of(info.orientation);
-  const ImageSize size = turned_size(turn, info.size);
-  const Box all{0, 0, size.width, size.height};
-  if (turn == Turn{}) return state_->jpeg.read(stored, all, /*reduce=*/1, pixels);
-  RETURN_IF_ERROR(state_->jpeg.read(stored, all, /*reduce=*/1, state_->decoded));
-  turn_upright(turn, state_->decoded, pixels);
+  if (turn != Turn{}) turn_upright(turn, decoded, pixels);
   return {};
 }
 

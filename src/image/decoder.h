@@ -8,9 +8,12 @@
 
 namespace tern {
 
-// Owned by one thread; keeps the buffers of the codecs between images.
+// Owned by one thread; keeps the buffers of the codecs between images, but none of more than
+// kKeptBytesMax: one huge image among small ones does not cost its memory for ever.
 class ImageDecoder {
  public:
+  static constexpr size_t kKeptBytesMax = size_t{64} << 20;
+
   ImageDecoder();
   ~ImageDecoder();
   ImageDecoder(const ImageDecoder&) = delete;
@@ -28,6 +31,9 @@ class ImageDecoder {
   // The whole image, upright, as rows of RGB (grey is repeated): for writing other
   // representations and for people.
   Status decode_rgb(BytesView stored, const ImageInfo& info, Pixels& pixels);
+
+  // What is kept for the next image.
+  size_t kept_bytes() const;
 
  private:
   struct State;

@@ -254,6 +254,30 @@ Status decode_all(BytesView stored, const ImageInfo& info) {
   return ImageDecoder().decode_whole(stored, info, out);
 }
 
+TEST(ImageDecoder, TheBuffersOfAHugeImageAreNotKept) {
+  ImageDecoder decoder;
+  Pixels pixels;
+  Planes small(16 * 12 * 3);
+  const View view{.width = 40, .height = 32, .out_width = 16, .out_height = 12};
+  const Bytes jpeg = with_orientation(photo(40, 32), 3);
+  ASSERT_TRUE(decoder.decode(jpeg, info_of(jpeg), view, small));
+  const size_t kept = decoder.kept_bytes();
+  EXPECT_EQ(kept, 2u * 40 * 32 * 3);
+  const Bytes huge = with_orientation(photo(6000, 4000), 3);
+  ASSERT_GT(size_t{6000} * 4000 * 3, ImageDecoder::kKeptBytesMax);
+  ASSERT_TRUE(decoder.decode_rgb(huge, info_of(huge), pixels));
+  EXPECT_LE(decoder.kept_bytes(), kept);
+  const View all{.width = 6000, .height = 4000, .out_width = 16, .out_height = 12};
+  ASSERT_TRUE(decoder.decode(huge, info_of(huge), all, small));
+  EXPECT_EQ(decoder.kept_bytes(), 0u);
+  // Also where it cannot be decoded.
+  EXPECT_FALSE(
+      decoder.decode(BytesView(huge).substr(0, huge.size() / 2), info_of(huge), all, small));
+  EXPECT_EQ(decoder.kept_bytes(), 0u);
+  ASSERT_TRUE(decoder.decode(jpeg, info_of(jpeg), view, small));
+  EXPECT_EQ(decoder.kept_bytes(), kept);
+}
+
 TEST(ImageDecoder, InfoThatLiesIsCorrupt) {
   const Bytes jpeg = with_orientation(photo(40, 32), 6);
   const ImageInfo truth = info_of(jpeg);

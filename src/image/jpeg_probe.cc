@@ -1,50 +1,25 @@
 // What a JPEG's markers say, read without libjpeg: an import looks at a million of them.
-// The markers are those of ITU T.81, annex B; EXIF's orientation is that of Exif 2.32, 4.6.4.
+// The markers are those of ITU T.81, annex B.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "image/jpeg.h"
+#include "image/orientation.h"
 
 namespace tern {
 namespace {
 
 constexpr int64_t kLibjpegSideMax = 65'500;
 
-// Big-endian as JPEG, or either way as TIFF. REQUIRES: the bytes are there.
-uint32_t number_at(BytesView bytes, size_t at, size_t size, bool is_little = false) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < size; ++i) {
-    value = value << 8U | static_cast<uint8_t>(bytes[at + (is_little ? size - 1 - i : i)]);
-  }
-  return value;
-}
+constexpr BytesView kExif("Exif\0\0", 6);
 
-// EXIF's orientation, 1 if there is none or anything is odd.
-uint8_t orientation_of(BytesView app1) {
-  constexpr size_t kEntryBytes = 12;
-  constexpr uint32_t kTag = 0x0112;
-  constexpr uint32_t kShort = 3;
-  constexpr uint32_t kLong = 4;
-  const BytesView tiff = app1.substr(6);
-  if (tiff.size() < 8) return 1;
-  const bool is_little = tiff.starts_with("II");
-  if (!is_little && !tiff.starts_with("MM")) return 1;
-  if (number_at(tiff, 2, 2, is_little) != 42) return 1;
-  const size_t table = number_at(tiff, 4, 4, is_little);
-  if (table > tiff.size() - 2) return 1;
-  const size_t entries = std::min<size_t>(number_at(tiff, table, 2, is_little),
-                                          (tiff.size() - table - 2) / kEntryBytes);
-  for (size_t i = 0; i < entries; ++i) {
-    const size_t entry = table + 2 + i * kEntryBytes;
-    if (number_at(tiff, entry, 2, is_little) != kTag) continue;
-    const uint32_t type = number_at(tiff, entry + 2, 2, is_little);
-    if (type != kShort && type != kLong) return 1;
-    const uint32_t value = number_at(tiff, entry + 8, type == kShort ? 2 : 4, is_little);
-    return value >= 1 && value <= 8 ? static_cast<uint8_t>(value) : 1;
-  }
-  return 1;
+// Big-endian. REQUIRES: the bytes are there.
+uint32_t number_at(BytesView bytes, size_t at, size_t size) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < size; ++i) value = value << 8U | static_cast<uint8_t>(bytes[at + i]);
+  return value;
 }
 
 // "Start of frame": how it is coded and how large it is.
@@ -124,9 +99,9 @@ Result<ImageInfo> probe_jpeg(BytesView encoded) {
     const BytesView part = encoded.substr(at + 2, length - 2);
     at += length;
     if (is_frame(*marker)) RETURN_IF_ERROR(read_frame(*marker, part, info));
-    if (*marker == kApp1 && !has_exif && part.starts_with(BytesView("Exif\0\0", 6))) {
+    if (*marker == kApp1 && !has_exif && part.starts_with(kExif)) {
       has_exif = true;
-      info.orientation = orientation_of(part);
+      info.orientation = exif_orientation(part.substr(kExif.size()));
     }
     if (*marker != kScan) continue;
     if (info.size.width == 0) return fail(Code::corrupt, "JPEG: its header gives no size");

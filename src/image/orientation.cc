@@ -5,6 +5,42 @@
 #include <utility>
 
 namespace tern {
+namespace {
+
+// TIFF's numbers are either way round. REQUIRES: the bytes are there.
+uint32_t number_at(BytesView bytes, size_t at, size_t size, bool is_little) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < size; ++i) {
+    value = value << 8U | static_cast<uint8_t>(bytes[at + (is_little ? size - 1 - i : i)]);
+  }
+  return value;
+}
+
+}  // namespace
+
+uint8_t exif_orientation(BytesView tiff) {
+  constexpr size_t kEntryBytes = 12;
+  constexpr uint32_t kTag = 0x0112;
+  constexpr uint32_t kShort = 3;
+  constexpr uint32_t kLong = 4;
+  if (tiff.size() < 8) return 1;
+  const bool is_little = tiff.starts_with("II");
+  if (!is_little && !tiff.starts_with("MM")) return 1;
+  if (number_at(tiff, 2, 2, is_little) != 42) return 1;
+  const size_t table = number_at(tiff, 4, 4, is_little);
+  if (table > tiff.size() - 2) return 1;
+  const size_t entries = std::min<size_t>(number_at(tiff, table, 2, is_little),
+                                          (tiff.size() - table - 2) / kEntryBytes);
+  for (size_t i = 0; i < entries; ++i) {
+    const size_t entry = table + 2 + i * kEntryBytes;
+    if (number_at(tiff, entry, 2, is_little) != kTag) continue;
+    const uint32_t type = number_at(tiff, entry + 2, 2, is_little);
+    if (type != kShort && type != kLong) return 1;
+    const uint32_t value = number_at(tiff, entry + 8, type == kShort ? 2 : 4, is_little);
+    return value >= 1 && value <= 8 ? static_cast<uint8_t>(value) : 1;
+  }
+  return 1;
+}
 
 Turn turn_of(uint8_t orientation) {
   switch (orientation) {

@@ -17,6 +17,10 @@ struct Turn {
   bool operator==(const Turn&) const = default;
 };
 
+// What EXIF's data (a TIFF header and what follows it) says, 1 to 8; 1 if there is nothing or
+// anything is odd, as everybody does.
+uint8_t exif_orientation(BytesView tiff);
+
 // Upright as stored (1) for what is not 1 to 8.
 Turn turn_of(uint8_t orientation);
 

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <new>
+
+#include "image/orientation.h"
 
 namespace tern {
 
@@ -28,6 +31,7 @@ struct PngState {
   png_structp png = nullptr;
   png_infop info = nullptr;
   char reason[128] = {};  // of the way out
+  bool is_out_of_memory = false;
 };
 
 [[noreturn]] void leave(png_structp png, png_const_charp message) {
@@ -37,6 +41,15 @@ struct PngState {
   state->reason[size] = '\0';
   png_longjmp(png, 1);
 }
+
+// libpng and zlib say in many words that there was no memory; this is where it is known.
+png_voidp take_memory(png_structp png, png_alloc_size_t size) {
+  void* memory = std::malloc(size);
+  if (memory == nullptr) static_cast<PngState*>(png_get_mem_ptr(png))->is_out_of_memory = true;
+  return memory;
+}
+
+void free_memory(png_structp /*png*/, png_voidp memory) { std::free(memory); }
 
 void ignore_warning(png_structp /*png*/, png_const_charp /*message*/) {}
 
@@ -114,10 +127,29 @@ Error corrupt(const std::string& reason) {
   return fail(Code::corrupt, "PNG: " + reason + "; fetch the file again or leave it out");
 }
 
+// Why libpng has left.
+Error error_of(const PngState& state) {
+  if (!state.is_out_of_memory) return corrupt(state.reason);
+  return fail(Code::exhausted, "no memory is left to decode a PNG; use fewer loader threads");
+}
+
 uint32_t number_at(BytesView bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; ++i) value = value << 8U | static_cast<uint8_t>(bytes[at + i]);
   return value;
+}
+
+// Chunk by chunk, without looking into them: there are few, and eXIf may be the last.
+uint8_t orientation_of(BytesView encoded) {
+  constexpr size_t kChunkFrame = 4 + 4 + 4;  // length, name, checksum
+  for (size_t at = kSignature.size(); encoded.size() - at >= kChunkFrame;) {
+    const size_t length = number_at(encoded, at);
+    if (length > encoded.size() - at - kChunkFrame) return 1;
+    if (encoded.substr(at + 4, 4) == "eXIf")
+      return exif_orientation(encoded.substr(at + 8, length));
+    at += kChunkFrame + length;
+  }
+  return 1;
 }
 
 // Bytes that the compressed data must make at the least: without filter bytes and alpha's.
@@ -147,29 +179,34 @@ Result<ImageInfo> probe_png(BytesView encoded) {
   if (least_unpacked_bytes(encoded, size) / kDeflateRatioMax > encoded.size()) {
     return corrupt("too short for the size that its header says");
   }
-  return ImageInfo{.format = ImageFormat::png, .size = size};
+  const uint8_t orientation = orientation_of(encoded);
+  return ImageInfo{.format = ImageFormat::png,
+                   .size = turned_size(turn_of(orientation), size),
+                   .orientation = orientation};
 }
 
 Status read_png(BytesView encoded, Pixels& pixels) {
   ASSIGN_OR_RETURN(const ImageInfo info, probe_png(encoded));
+  const ImageSize size = turned_size(turn_of(info.orientation), info.size);
   PngState state{.from = encoded};
   const PngEnd end{state};
-  state.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state, leave, ignore_warning);
+  state.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &state, leave, ignore_warning, &state,
+                                       take_memory, free_memory);
   if (state.png != nullptr) state.info = png_create_info_struct(state.png);
   if (state.info == nullptr) return fail(Code::exhausted, "PNG: no memory; free some");
   png_set_read_fn(state.png, &state, give_bytes);
-  if (!start_reading(state)) return corrupt(state.reason);
-  const size_t row_bytes = 3 * static_cast<size_t>(info.size.width);
+  if (!start_reading(state)) return error_of(state);
+  const size_t row_bytes = 3 * static_cast<size_t>(size.width);
   if (png_get_rowbytes(state.png, state.info) != row_bytes) return corrupt("not RGB after all");
   try {
-    pixels.rgb.resize(row_bytes * static_cast<size_t>(info.size.height));
+    pixels.rgb.resize(row_bytes * static_cast<size_t>(size.height));
   } catch (const std::bad_alloc&) {
     return fail(Code::exhausted, "PNG: no memory for its pixels; free some");
   }
-  pixels.size = info.size;
+  pixels.size = size;
   const int passes = png_get_interlace_type(state.png, state.info) == PNG_INTERLACE_ADAM7 ? 7 : 1;
-  if (!read_rows(state, passes, info.size.height, row_bytes, pixels.rgb.data())) {
-    return corrupt(state.reason);
+  if (!read_rows(state, passes, size.height, row_bytes, pixels.rgb.data())) {
+    return error_of(state);
   }
   return {};
 }

@@ -6,10 +6,13 @@
 
 namespace tern {
 
+// See probe_image(). The orientation is that of the eXIf chunk, before or behind the pixels; what
+// is damaged there is ignored, as in a JPEG.
 Result<ImageInfo> probe_png(BytesView encoded);
 
-// The whole image. `corrupt` on a bad checksum or an early end. Takes memory only after the
-// header's size was checked.
+// The whole image as stored (EXIF's orientation is the caller's). `corrupt` on a bad checksum or an
+// early end, `exhausted` where the machine has no memory. Takes memory only after the header's size
+// was checked.
 Status read_png(BytesView encoded, Pixels& pixels);
 
 // For people to look at. REQUIRES: at least one pixel.

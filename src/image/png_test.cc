@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "core/random.h"
+#include "image/decoder.h"
+#include "image/orientation.h"
 
 namespace tern {
 namespace {
@@ -22,10 +26,17 @@ struct PngKind {
   int interlace = PNG_INTERLACE_NONE;
   std::vector<png_color> palette;
   std::vector<png_byte> palette_alpha;
+  Bytes exif_before, exif_behind;  // of the pixels
 };
 
 void take_bytes(png_structp png, png_bytep from, size_t size) {
   static_cast<Bytes*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(from), size);
+}
+
+void write_exif(png_structp png, const Bytes& exif) {
+  if (exif.empty()) return;
+  const auto* name = reinterpret_cast<png_const_bytep>("eXIf");
+  png_write_chunk(png, name, reinterpret_cast<png_const_bytep>(exif.data()), exif.size());
 }
 
 // Any PNG, of rows as the format packs them. libpng ends the test on a mistake in it.
@@ -44,9 +55,11 @@ Bytes make_png(const PngKind& kind, std::vector<std::vector<png_byte>> rows) {
                  nullptr);
   }
   png_write_info(png, info);
+  write_exif(png, kind.exif_before);
   std::vector<png_bytep> pointers;
   for (std::vector<png_byte>& row : rows) pointers.push_back(row.data());
   png_write_image(png, pointers.data());
+  write_exif(png, kind.exif_behind);
   png_write_end(png, nullptr);
   png_destroy_write_struct(&png, &info);
   return made;
@@ -138,6 +151,105 @@ TEST(Png, InterlacedIsTheSame) {
   }
   const PngKind kind{.width = 13, .height = 11, .interlace = PNG_INTERLACE_ADAM7};
   EXPECT_EQ(pixels_of(make_png(kind, rows)), pixels.rgb);
+}
+
+// A TIFF header and a table of one entry.
+Bytes exif_of(char orientation) {
+  return Bytes("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19) + orientation +
+         Bytes(6, '\0');
+}
+
+struct Rotated {
+  Pixels stored = noise(13, 11);
+  PngKind kind{.width = 13, .height = 11};
+
+  Bytes encoded() const {
+    std::vector<std::vector<png_byte>> rows;
+    for (auto row = stored.rgb.begin(); row != stored.rgb.end(); row += 39) {
+      rows.emplace_back(row, row + 39);
+    }
+    return make_png(kind, rows);
+  }
+};
+
+TEST(Png, StandsUprightAsExifSays) {
+  for (char orientation = 1; orientation <= 8; ++orientation) {
+    for (const bool is_behind : {false, true}) {
+      Rotated image;
+      (is_behind ? image.kind.exif_behind : image.kind.exif_before) = exif_of(orientation);
+      const Bytes png = image.encoded();
+      const Result<ImageInfo> info = probe_image(png);
+      ASSERT_TRUE(info);
+      EXPECT_EQ(info->orientation, orientation);
+      Pixels upright;
+      turn_upright(turn_of(info->orientation), image.stored, upright);
+      EXPECT_EQ(info->size, upright.size);
+      Pixels whole;
+      ImageDecoder decoder;
+      ASSERT_TRUE(decoder.decode_rgb(png, *info, whole));
+      EXPECT_EQ(whole.size, upright.size);
+      EXPECT_EQ(whole.rgb, upright.rgb);
+      // One pixel, away from the middle.
+      const View corner{
+          .left = 2, .top = 1, .width = 1, .height = 1, .out_width = 1, .out_height = 1};
+      std::vector<uint8_t> pixel(3);
+      ASSERT_TRUE(decoder.decode(png, *info, corner, pixel));
+      const auto at = upright.rgb.begin() + 3 * (upright.size.width + 2);
+      EXPECT_EQ(pixel, std::vector<uint8_t>(at, at + 3));
+    }
+  }
+}
+
+// An index of version 0.3 says of every PNG that it is upright.
+TEST(Png, IsLeftAsStoredWhereItsIndexSaysSo) {
+  Rotated image;
+  image.kind.exif_before = exif_of(6);
+  const Bytes png = image.encoded();
+  ImageInfo info{.format = ImageFormat::png, .size = image.stored.size};
+  Pixels whole;
+  ASSERT_TRUE(ImageDecoder().decode_rgb(png, info, whole));
+  EXPECT_EQ(whole.rgb, image.stored.rgb);
+  info.orientation = 5;
+  EXPECT_FALSE(ImageDecoder().decode_rgb(png, info, whole));
+}
+
+TEST(Png, OddExifIsIgnored) {
+  for (const Bytes& exif : {exif_of(0), exif_of(9), exif_of(6).substr(0, 15), Bytes("II"),
+                            Bytes(20, '\xFF'), "Exif" + exif_of(6)}) {
+    Rotated image;
+    image.kind.exif_before = exif;
+    const Bytes png = image.encoded();
+    const Result<ImageInfo> info = probe_image(png);
+    ASSERT_TRUE(info);
+    EXPECT_EQ(*info, (ImageInfo{.format = ImageFormat::png, .size = image.stored.size}));
+    EXPECT_EQ(pixels_of(png), image.stored.rgb);
+  }
+}
+
+// All that malloc() still has in pieces of at least `bytes` is taken and never given back.
+void leave_no_memory(size_t bytes) {
+  const rlimit no_more{.rlim_cur = 1, .rlim_max = RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &no_more) != 0) std::_Exit(2);
+  for (size_t size = size_t{1} << 30; size >= bytes; size /= 2) {
+    // Volatile, or the compiler sees that nobody uses the memory and takes none.
+    for (void* volatile kept = std::malloc(size); kept != nullptr;) kept = std::malloc(size);
+  }
+}
+
+// It says nothing about the image, which must not be left out as a bad one.
+TEST(PngDeathTest, NoMemoryIsNotTheImagesFault) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the program where malloc() fails";
+#else
+  const Bytes png = written(noise(300, 300));
+  Pixels pixels = noise(300, 300);
+  const auto read = [&] {
+    leave_no_memory(4096);
+    const Status status = read_png(png, pixels);
+    std::_Exit(status ? 3 : status.error().code == Code::exhausted ? 0 : 4);
+  };
+  EXPECT_EXIT(read(), testing::ExitedWithCode(0), "");
+#endif
 }
 
 TEST(Png, AnEarlyEndIsFoundWhereverItIs) {

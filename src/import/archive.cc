@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -51,6 +51,15 @@ class Utf8Names {
   locale_t before_{};
 };
 
+// Where the content of a member lies in the input.
+struct StoredMember {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+using StoredMembers = std::map<std::string, StoredMember>;
+
+enum class HardLinks { visit, pass_over };
+
 // One archive being read, and what its input said when it failed.
 struct Reading {
   ArchiveInput& input;
@@ -59,6 +68,7 @@ struct Reading {
   Opened opened;
   std::optional<Error> input_error;
   std::string last_member;
+  std::optional<StoredMembers> stored;  // once a hard link has asked for them
 
   // What libarchive last complained of.
   Error error() const {
@@ -129,7 +139,19 @@ Status open_reading(Reading& reading) {
   return {};
 }
 
-Status walk_input(ArchiveInput& input, std::string name, int depth, const Visit& visit);
+Status walk_input(ArchiveInput& input, std::string name, int depth, const Visit& visit,
+                  HardLinks links = HardLinks::visit);
+
+Error too_large(const std::string& where, int64_t bytes_max) {
+  return fail(Code::exhausted,
+              fmt::format("{} is larger than {} bytes; take it out of the archive, "
+                          "no sample is that large",
+                          where, bytes_max));
+}
+
+Error too_deep(const std::string& where) {
+  return fail(Code::corrupt, where + ": archives are nested too deeply; unpack it first");
+}
 
 class Member final : public ArchiveMember {
  public:
@@ -153,11 +175,6 @@ class Member final : public ArchiveMember {
   Status peek_piece();
   bool is_stored() const;
   std::string where() const { return reading_.name + "/" + name_; }
-  Error too_large(int64_t bytes_max) const {
-    return fail(Code::exhausted, fmt::format("{} is larger than {} bytes; take it out of the "
-                                             "archive, no sample is that large",
-                                             where(), bytes_max));
-  }
 
   Reading& reading_;
   archive* const opened_;
@@ -231,7 +248,7 @@ std::optional<int64_t> Member::offset() {
 }
 
 Result<Bytes> Member::read(int64_t bytes_max) {
-  if (size_ > bytes_max) return too_large(bytes_max);
+  if (size_ > bytes_max) return too_large(where(), bytes_max);
   // What a header claims takes no memory beyond this before the bytes are there.
   constexpr int64_t kReserveMax = int64_t{1} << 20;
   try {
@@ -240,7 +257,7 @@ Result<Bytes> Member::read(int64_t bytes_max) {
     while (true) {
       int64_t gap = 0;
       ASSIGN_OR_RETURN(const BytesView piece, next_piece(gap));
-      if (given_ > bytes_max) return too_large(bytes_max);
+      if (given_ > bytes_max) return too_large(where(), bytes_max);
       if (gap > 0 && !is_sparse_) return reading_.error();
       content.append(static_cast<size_t>(gap), '\0');
       if (piece.empty()) break;
@@ -268,9 +285,7 @@ class MemberInput final : public ArchiveInput {
 };
 
 Status Member::walk(const Visit& visit) {
-  if (reading_.depth + 1 >= kDepthMax) {
-    return fail(Code::corrupt, where() + ": archives are nested too deeply; unpack it first");
-  }
+  if (reading_.depth + 1 >= kDepthMax) return too_deep(where());
   const std::optional<int64_t> at = offset();
   if (at) {
     const auto part = reading_.input.part(*first_at_, size_);
@@ -294,17 +309,115 @@ Status check_end(const Reading& reading, int64_t members_end) {
                                          reading.name, reading.last_member));
 }
 
-bool is_regular_file(archive_entry* entry) {
-  return archive_entry_filetype(entry) == AE_IFREG && archive_entry_hardlink(entry) == nullptr;
+// The content is that of a member before it.
+class LinkMember final : public ArchiveMember {
+ public:
+  LinkMember(Reading& reading, std::string name, std::string target)
+      : reading_(reading), name_(std::move(name)), target_(std::move(target)) {
+    const auto found = reading.stored->find(target_);
+    if (found != reading.stored->end()) stored_ = found->second;
+  }
+
+  const std::string& name() const override { return name_; }
+  int64_t size_bytes() const override { return stored_ ? stored_->bytes : 0; }
+  std::string problem() const override {
+    if (stored_) return {};
+    return fmt::format(
+        "it is a hard link to {}, which cannot be read twice in this archive; pack "
+        "it again with tar --hard-dereference",
+        printable_path(target_));
+  }
+  std::optional<int64_t> offset() override {
+    if (!stored_ || stored_->bytes == 0) return {};
+    return reading_.input.base() + stored_->offset;
+  }
+  Result<Bytes> read(int64_t bytes_max) override;
+  Status walk(const Visit& visit) override {
+    if (!stored_) return fail(Code::corrupt, where() + ": " + problem());
+    if (reading_.depth + 1 >= kDepthMax) return too_deep(where());
+    const auto part = reading_.input.part(stored_->offset, stored_->bytes);
+    return walk_input(*part, where(), reading_.depth + 1, visit);
+  }
+  const std::optional<StoredMember>& stored() const { return stored_; }
+
+ private:
+  std::string where() const { return reading_.name + "/" + name_; }
+
+  Reading& reading_;
+  const std::string name_;
+  const std::string target_;
+  std::optional<StoredMember> stored_;
+};
+
+Result<Bytes> LinkMember::read(int64_t bytes_max) {
+  if (!stored_) return fail(Code::corrupt, where() + ": " + problem());
+  if (stored_->bytes > bytes_max) return too_large(where(), bytes_max);
+  const auto part = reading_.input.part(stored_->offset, stored_->bytes);
+  try {
+    Bytes content;
+    while (std::cmp_less(content.size(), stored_->bytes)) {
+      ASSIGN_OR_RETURN(const BytesView piece, part->next());
+      if (piece.empty()) return fail(Code::corrupt, where() + ": what it links to ends early");
+      content += piece;
+    }
+    return content;
+  } catch (const std::bad_alloc&) {
+    return fail(Code::exhausted, "no memory for " + where() + "; free some and try again");
+  }
 }
 
-Result<std::string> member_name(archive_entry* entry) {
-  const char* path = archive_entry_pathname(entry);
-  if (path == nullptr) path = archive_entry_pathname_utf8(entry);
+// By a walk of its own, so that archives without hard links, which are nearly all, pay nothing.
+Status find_stored(Reading& reading) {
+  if (reading.stored) return {};
+  reading.stored.emplace();
+  const bool is_plain = archive_filter_code(reading.opened.get(), 0) == ARCHIVE_FILTER_NONE;
+  if (reading.input.size() < 0 || !is_plain) return {};
+  const auto whole = reading.input.part(0, reading.input.size());
+  const auto take = [&](ArchiveMember& member) -> Status {
+    const std::optional<int64_t> at = member.offset();
+    if (!at && member.size_bytes() != 0) return {};
+    (*reading.stored)[member.name()] = {at ? *at - reading.input.base() : 0, member.size_bytes()};
+    return {};
+  };
+  return walk_input(*whole, reading.name, reading.depth, take, HardLinks::pass_over);
+}
+
+Result<std::string> clean_name(const char* path, const char* utf8) {
+  if (path == nullptr) path = utf8;
   return clean_member_path(path != nullptr ? path : "");
 }
 
-Status walk_input(ArchiveInput& input, std::string name, int depth, const Visit& visit) {
+bool is_hard_link(archive_entry* entry) {
+  const bool is_link =
+      archive_entry_hardlink(entry) != nullptr || archive_entry_hardlink_utf8(entry) != nullptr;
+  // Some programs write the content once more behind the link.
+  return is_link && (archive_entry_size_is_set(entry) == 0 || archive_entry_size(entry) == 0);
+}
+
+Status visit_entry(Reading& reading, archive_entry* entry, const Visit& visit, HardLinks links) {
+  const bool is_link = is_hard_link(entry);
+  const bool is_passed_over =
+      is_link ? links == HardLinks::pass_over : archive_entry_filetype(entry) != AE_IFREG;
+  if (is_passed_over) return {};
+  ASSIGN_OR_RETURN(std::string path,
+                   clean_name(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry))
+                       .at(reading.name));
+  reading.last_member = printable_path(path);
+  if (!is_link) {
+    Member member(reading, entry, std::move(path));
+    return visit(member);
+  }
+  // One that is refused is no member either.
+  const Result<std::string> target =
+      clean_name(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry));
+  RETURN_IF_ERROR(find_stored(reading));
+  LinkMember member(reading, path, target.value_or("a file outside of the archive"));
+  if (member.stored()) (*reading.stored)[path] = *member.stored();  // for links to this one
+  return visit(member);
+}
+
+Status walk_input(ArchiveInput& input, std::string name, int depth, const Visit& visit,
+                  HardLinks links) {
   Reading reading{.input = input, .name = std::move(name), .depth = depth};
   RETURN_IF_ERROR(open_reading(reading));
   archive* opened = reading.opened.get();
@@ -315,12 +428,7 @@ Status walk_input(ArchiveInput& input, std::string name, int depth, const Visit&
     if (code == ARCHIVE_EOF) return check_end(reading, members_end);
     // Warnings are about owners and times.
     if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return reading.error();
-    if (is_regular_file(entry)) {
-      ASSIGN_OR_RETURN(std::string path, member_name(entry).at(reading.name));
-      reading.last_member = printable_path(path);
-      Member member(reading, entry, std::move(path));
-      RETURN_IF_ERROR(visit(member));
-    }
+    RETURN_IF_ERROR(visit_entry(reading, entry, visit, links));
     if (archive_read_data_skip(opened) < ARCHIVE_WARN) return reading.error();
     members_end = archive_filter_bytes(opened, 0);
   }
@@ -368,30 +476,6 @@ Status walk_archive_bytes(BytesView bytes, const std::string& name, const Visit&
   const Utf8Names names;
   MemoryInput input(bytes, 0);
   return walk_input(input, name, 0, visit);
-}
-
-bool looks_like_archive(const std::filesystem::path& file) {
-  constexpr std::array<std::string_view, 11> kEndings = {
-      ".tar",    ".zip",     ".tgz",    ".tbz2",    ".txz",     ".tzst",
-      ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lzma"};
-  const std::string name = lower_case(file.filename().string());
-  if (std::any_of(kEndings.begin(), kEndings.end(),
-                  [&](std::string_view ending) { return name.ends_with(ending); })) {
-    return true;
-  }
-  const Descriptor descriptor{open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  struct stat info{};
-  if (descriptor.number < 0 || fstat(descriptor.number, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return false;
-  }
-  const Bytes begin =
-      FileInput(descriptor.number, name, 0, info.st_size, nullptr).peek(0, kTarBlockBytes);
-  using namespace std::string_view_literals;
-  for (const BytesView magic :
-       {"PK\x03\x04"sv, "\x1f\x8b"sv, "\xfd\x37zXZ\0"sv, "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
-    if (begin.starts_with(magic)) return true;
-  }
-  return begin.size() == kTarBlockBytes && begin.compare(257, 5, "ustar") == 0;
 }
 
 }  // namespace tern

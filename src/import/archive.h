@@ -22,6 +22,8 @@ class ArchiveMember {
   virtual const std::string& name() const = 0;
   // What its header claims; -1 if the archive does not say.
   virtual int64_t size_bytes() const = 0;
+  // Not empty: why its content cannot be had; read() and walk() are then `corrupt`.
+  virtual std::string problem() const { return {}; }
   // Where its bytes lie unchanged in the archive's file; nothing if they are packed.
   virtual std::optional<int64_t> offset() = 0;
   // Its content. `exhausted` if it is more than bytes_max, before that memory is taken.
@@ -30,10 +32,11 @@ class ArchiveMember {
   virtual Status walk(const std::function<Status(ArchiveMember&)>& visit) = 0;
 };
 
-// Calls `visit` for every regular file, in the archive's order; links, devices and folders are
-// passed over. An error of `visit` ends it and is returned. `corrupt` names the archive and the
-// last member; a member whose path is absolute or has ".." is `corrupt` too. `bytes_done`, if
-// given, is kept at how much of the file has been read.
+// Calls `visit` for every regular file, in the archive's order; symbolic links, devices and folders
+// are passed over. A hard link is the file it names where that can be reached again, in a tar that
+// is not compressed; elsewhere it has a problem(). An error of `visit` ends it and is returned.
+// `corrupt` names the archive and the last member; a member whose path is absolute or has ".." is
+// `corrupt` too. `bytes_done`, if given, is kept at how much of the file has been read.
 Status walk_archive(const std::filesystem::path& file, int64_t* bytes_done,
                     const std::function<Status(ArchiveMember&)>& visit);
 // The same of bytes in memory.

@@ -176,9 +176,88 @@ TEST(Archive, NamesAreKeptAsBytes) {
   }
 }
 
-TEST(Archive, LinksDevicesAndFoldersArePassedOver) {
+Bytes hard_link(const std::string& name, const std::string& target) {
+  Bytes header = tar_header(name, "00000000000", '1');
+  header.replace(157, target.size(), target);
+  return tar_seal(header);
+}
+
+// A folder with files of several names, as tar packs it: the second name is a link to the first.
+Bytes tar_with_links() {
+  return tar_member("a/one.jpg", varied_bytes(700), '0') + tar_member("a/empty.jpg", "", '0') +
+         hard_link("b/same.jpg", "./a/one.jpg") + tar_member("c/last.jpg", "z", '0') +
+         hard_link("b/again.jpg", "b/same.jpg") + hard_link("b/empty.jpg", "a/empty.jpg") +
+         Bytes(1024, '\0');
+}
+
+TEST(Archive, AHardLinkIsTheFileItNames) {
+  const Bytes tar = tar_with_links();
+  const Walked walked = walk_bytes(tar);
+  ASSERT_TRUE(walked.status) << walked.status.error().to_string();
+  ASSERT_EQ(walked.seen.size(), 6U);
+  EXPECT_EQ(walked.seen[3].name, "c/last.jpg");
+  for (const size_t link : {2, 4}) {
+    EXPECT_EQ(walked.seen[link].size, 700);
+    EXPECT_EQ(walked.seen[link].offset, walked.seen[0].offset);
+    EXPECT_EQ(walked.seen[link].content, varied_bytes(700));
+  }
+  EXPECT_EQ(walked.seen[5].name, "b/empty.jpg");
+  EXPECT_EQ(walked.seen[5].content, "");
+
+  // Inside another archive, offsets are still those of the outermost file.
+  const Bytes outer =
+      tar_member("inner.tar", tar, '0') + hard_link("linked.tar", "inner.tar") + Bytes(1024, '\0');
+  int inner = 0;
+  const Status nested = walk_archive_bytes(outer, "x", [&](ArchiveMember& member) -> Status {
+    return member.walk([&](ArchiveMember& below) -> Status {
+      ++inner;
+      const std::optional<int64_t> offset = below.offset();
+      ASSIGN_OR_RETURN(const Bytes content, below.read(kBytesMax));
+      EXPECT_EQ(offset.has_value(), !content.empty());
+      if (!offset) return {};
+      EXPECT_EQ(outer.substr(static_cast<size_t>(*offset), content.size()), content);
+      return {};
+    });
+  });
+  ASSERT_TRUE(nested) << nested.error().to_string();
+  EXPECT_EQ(inner, 12);
+}
+
+TEST(Archive, AHardLinkThatCannotBeFollowedSaysSo) {
+  const Bytes lost = hard_link("b/lost.jpg", "a/other.jpg") + hard_link("b/out.jpg", "../x.jpg");
+  const Bytes plain = tar_member("a/one.jpg", "x", '0') + lost + Bytes(1024, '\0');
+  for (const Bytes& archive : {filter_bytes("gz", tar_with_links()), plain}) {
+    std::vector<std::string> problems;
+    const Status walked = walk_archive_bytes(archive, "x", [&](ArchiveMember& member) -> Status {
+      if (member.problem().empty()) return {};
+      problems.push_back(member.name() + " " + member.problem());
+      EXPECT_FALSE(member.offset());
+      EXPECT_EQ(member.read(kBytesMax).error().code, Code::corrupt);
+      EXPECT_FALSE(member.walk([](ArchiveMember&) { return Status(); }));
+      return {};
+    });
+    ASSERT_TRUE(walked) << walked.error().to_string();
+    ASSERT_EQ(problems.size(), archive == plain ? 2U : 3U);
+    EXPECT_THAT(problems[0],
+                HasSubstr(archive == plain ? "b/lost.jpg it is a hard link to a/other.jpg"
+                                           : "b/same.jpg it is a hard link to a/one.jpg"));
+    EXPECT_THAT(problems[0], HasSubstr("tar --hard-dereference"));
+  }
+}
+
+TEST(Archive, AHardLinkOverTheLimitIsRefused) {
+  const Status walked = walk_archive_bytes(tar_with_links(), "x", [](ArchiveMember& member) {
+    const Result<Bytes> content = member.read(699);
+    EXPECT_EQ(content.has_value(), member.size_bytes() < 700);
+    EXPECT_TRUE(content || content.error().code == Code::exhausted);
+    return Status();
+  });
+  EXPECT_TRUE(walked);
+}
+
+TEST(Archive, SymbolicLinksDevicesAndFoldersArePassedOver) {
   Bytes tar;
-  for (const char type : {'1', '2', '3', '4', '5', '6'}) {
+  for (const char type : {'2', '3', '4', '5', '6'}) {
     tar += tar_member(std::string("entry") + type, "", type);
   }
   tar += tar_member("file", "x", '0') + Bytes(1024, '\0');

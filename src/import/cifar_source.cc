@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@
 
 namespace tern {
 namespace {
+
+using VisitSample = std::function<Status(SourceSample)>;
 
 constexpr int64_t kImageBytes = 3 * 32 * 32;
 constexpr ImageInfo kImage{.format = ImageFormat::raw, .size = {32, 32}, .channels = 3};
@@ -80,36 +83,59 @@ class CifarSource final : public Source {
                        kind_.name, files_->where(), kind_.classes, kind_.train.size());
   }
   std::string root() const override { return files_->root(); }
+  bool has_test_split() const override { return true; }
+  std::string version() const override { return files_->version(); }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   int64_t bytes_done() const override { return files_->bytes_done(); }
   int64_t ignored() const override { return ignored_; }
   std::vector<std::string> classes() const override { return names_; }
 
-  Status scan(const std::function<Status(SourceSample)>& visit) override {
+  // In the order of their numbers, whatever the archive's: the same batches are the same data set.
+  // Those that come too soon wait in memory, of which CIFAR's own tar makes it take 120 MB.
+  Status scan(const VisitSample& visit) override {
     ignored_ = 0;
-    std::set<std::string> seen;
-    return files_->walk([&](WalkedFile& file) -> Status {
+    std::vector<std::string> order = kind_.train;
+    order.push_back(kind_.test);
+    std::map<std::string, Batch> waiting;
+    size_t next = 0;  // in the order
+    const Status walked = files_->walk([&](WalkedFile& file) -> Status {
       const std::string base(base_name(file.name()));
-      const bool is_train =
-          std::find(kind_.train.begin(), kind_.train.end(), base) != kind_.train.end();
-      if (above_ + base != file.name() || (!is_train && base != kind_.test)) {
+      const auto place = std::find(order.begin(), order.end(), base);
+      if (above_ + base != file.name() || place == order.end()) {
         ++ignored_;
         return {};
       }
-      if (!seen.insert(base).second) {
+      const bool is_given = place < order.begin() + static_cast<std::ptrdiff_t>(next);
+      if (is_given || waiting.contains(base)) {
         return fail(Code::corrupt,
                     fmt::format("{} has {} twice; pack it again", files_->where(), file.name()));
       }
-      return scan_batch(file, is_train ? Split::train : Split::test, visit);
+      Batch& batch = waiting[base];
+      batch.range = file.range();
+      ASSIGN_OR_RETURN(batch.bytes, file.read(options_.member_bytes_max));
+      for (; next < order.size() && waiting.contains(order[next]); ++next) {
+        const Split split = order[next] == kind_.test ? Split::test : Split::train;
+        RETURN_IF_ERROR(scan_batch(order[next], waiting[order[next]], split, visit));
+        waiting.erase(order[next]);
+      }
+      return {};
     });
+    if (!walked || next == order.size()) return walked;
+    return fail(Code::corrupt, fmt::format("{} has no {}{} any more; fetch it again",
+                                           files_->where(), above_, order[next]));
   }
 
  private:
-  Status scan_batch(WalkedFile& file, Split split,
-                    const std::function<Status(SourceSample)>& visit) const {
-    const std::string where = files_->where() + "/" + file.name();
-    const std::optional<FileRange> range = file.range();
-    ASSIGN_OR_RETURN(const Bytes bytes, file.read(options_.member_bytes_max));
+  struct Batch {
+    std::optional<FileRange> range;
+    Bytes bytes;
+  };
+
+  Status scan_batch(const std::string& base, const Batch& batch, Split split,
+                    const VisitSample& visit) const {
+    const std::string where = files_->where() + "/" + above_ + base;
+    const std::optional<FileRange>& range = batch.range;
+    const Bytes& bytes = batch.bytes;
     const auto size = static_cast<int64_t>(bytes.size());
     const int64_t record_bytes = kind_.record_bytes();
     if (size == 0 || size % record_bytes != 0) {
@@ -120,8 +146,7 @@ class CifarSource final : public Source {
     }
     // A folder's file that is gzip came unpacked: its records do not lie in it.
     const bool in_place = range && range->length == size;
-    const std::string_view base = base_name(file.name());
-    const std::string stem(base.substr(0, base.rfind('.')));
+    const std::string stem = base.substr(0, base.rfind('.'));
     for (int64_t at = 0; at < size; at += record_bytes) {
       const int64_t number = at / record_bytes;
       const int64_t pixels = at + kind_.label_bytes;

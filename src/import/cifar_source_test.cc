@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "dataset/test_folder.h"
 #include "import/test_archive.h"
 
@@ -66,6 +68,32 @@ TEST(CifarSource, Cifar10IsReadFromFoldersAndArchives) {
   expect_cifar10(packed.write("cifar.tar", pack_archive("pax", files)), true);
 }
 
+// The tar that is fetched has its batches in no order; unpacked, they are in that of their names.
+TEST(CifarSource, TheOrderOfTheArchiveDoesNotCount) {
+  const TestFolder packed;
+  TestFiles files = cifar10("cifar-10-batches-bin/");
+  std::ranges::reverse(files);
+  expect_cifar10(packed.write("a.tar.gz", pack_archive("gnutar.gz", files)), false);
+  expect_cifar10(packed.write("b.tar", pack_archive("pax", files)), true);
+  std::swap(files[3], files[6]);
+  expect_cifar10(packed.write("c.tar", pack_archive("pax", files)), true);
+  files.push_back(files[2]);
+  const Scanned twice = scan_path(packed.write("d.tar", pack_archive("pax", files)));
+  ASSERT_FALSE(twice.status);
+  EXPECT_THAT(twice.status.error().message, HasSubstr("twice"));
+}
+
+TEST(CifarSource, ABatchThatHasGoneSinceItWasOpenedIsMissed) {
+  const TestFolder folder;
+  for (const auto& [name, content] : cifar10("")) folder.write(name, content);
+  const auto source = open_source(folder.path(), {});
+  ASSERT_TRUE(source);
+  folder.remove("data_batch_3.bin");
+  const Scanned scanned = scan_all(**source);
+  ASSERT_FALSE(scanned.status);
+  EXPECT_THAT(scanned.status.error().message, HasSubstr("has no data_batch_3.bin any more"));
+}
+
 TEST(CifarSource, Cifar100UsesTheFineLabel) {
   std::string names;
   for (int i = 0; i < 100; ++i) names += "fine" + std::to_string(i) + "\n";
@@ -79,7 +107,7 @@ TEST(CifarSource, Cifar100UsesTheFineLabel) {
   EXPECT_THAT(lines(scanned),
               testing::UnorderedElementsAre("test fine50 test/00000", "train fine99 train/00000",
                                             "train fine3 train/00001"));
-  EXPECT_EQ(scanned.contents[0], Bytes(3072, '\x09'));
+  EXPECT_EQ(scanned.contents.back(), Bytes(3072, '\x09'));
 }
 
 std::string failure_with(const std::string& name, const std::optional<Bytes>& content) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "dataset/read_file.h"
+#include "import/files_version.h"
 #include "import/member_path.h"
 
 namespace tern {
@@ -47,6 +49,24 @@ Error folder_error(const fs::path& path, const std::error_code& error) {
                                              printable_path(path.string()), error.message()));
 }
 
+// A file that is there but has a name that no list can show.
+class OddFile final : public WalkedFile {
+ public:
+  OddFile(std::string_view name, int64_t size) : name_(escaped_path(name)), size_(size) {}
+
+  const std::string& name() const override { return name_; }
+  int64_t size_bytes() const override { return size_; }
+  std::optional<FileRange> range() override { return {}; }
+  std::string problem() const override {
+    return "its name has control characters; give it another one";
+  }
+  Result<Bytes> read(int64_t) override { return fail(Code::corrupt, name_ + ": " + problem()); }
+
+ private:
+  const std::string name_;
+  const int64_t size_;
+};
+
 class FolderWalk final : public FileWalk {
  public:
   explicit FolderWalk(fs::path folder) : folder_(std::move(folder)) {}
@@ -55,11 +75,14 @@ class FolderWalk final : public FileWalk {
   std::string root() const override { return folder_.string(); }
   int64_t total_bytes() const override { return total_bytes_; }
   int64_t bytes_done() const override { return bytes_done_; }
+  std::string version() const override { return version_; }
   int64_t links_left_out() const override { return links_left_out_; }
 
   Status walk(const Visit& visit) override {
     bytes_done_ = links_left_out_ = 0;
-    RETURN_IF_ERROR(walk_below("", visit));
+    FilesVersion version;
+    RETURN_IF_ERROR(walk_below("", version, visit));
+    version_ = version.finish();
     total_bytes_ = bytes_done_;
     return {};
   }
@@ -67,13 +90,15 @@ class FolderWalk final : public FileWalk {
  private:
   struct Child {
     std::string key;  // its name, a folder's with '/': so whole paths come in the order of bytes
-    int64_t size = 0;
+    FileStamp stamp;
   };
 
   Result<std::vector<Child>> children(const std::string& below);
-  Status walk_below(const std::string& below, const Visit& visit);
+  Status visit_file(const std::string& name, int64_t size, bool is_odd, const Visit& visit) const;
+  Status walk_below(const std::string& below, FilesVersion& version, const Visit& visit);
 
   const fs::path folder_;
+  std::string version_;
   int64_t total_bytes_ = 0;
   int64_t bytes_done_ = 0;
   int64_t links_left_out_ = 0;
@@ -95,9 +120,9 @@ Result<std::vector<FolderWalk::Child>> FolderWalk::children(const std::string& b
         found.push_back({name + "/"});
       }
     } else if (it->is_regular_file(gone)) {
-      const auto size = static_cast<int64_t>(it->file_size(gone));
-      if (gone) return folder_error(it->path(), gone);
-      found.push_back({name, size});
+      const std::optional<FileStamp> stamp = FileStamp::of(it->path());
+      if (!stamp) return folder_error(it->path(), std::error_code(errno, std::generic_category()));
+      found.push_back({name, *stamp});
     }
   }
   if (error) return folder_error(path, error);
@@ -106,35 +131,49 @@ Result<std::vector<FolderWalk::Child>> FolderWalk::children(const std::string& b
   return found;
 }
 
-Status FolderWalk::walk_below(const std::string& below, const Visit& visit) {
+Status FolderWalk::walk_below(const std::string& below, FilesVersion& version, const Visit& visit) {
   ASSIGN_OR_RETURN(const std::vector<Child> found, children(below));
   for (const Child& child : found) {
     const std::string name = below + child.key;
+    const bool is_odd = has_control_characters(name);
     // Also the bound on how deep this goes.
-    Result<std::string> clean = clean_member_path(name);
+    Result<std::string> clean = clean_member_path(is_odd ? escaped_path(name) : name);
     if (!clean) return clean.error().at(folder_.string());
     if (child.key.ends_with('/')) {
-      RETURN_IF_ERROR(walk_below(name, visit));
+      RETURN_IF_ERROR(walk_below(name, version, visit));
       continue;
     }
-    bytes_done_ += child.size;
-    FileOfFolder file(folder_, name, child.size);
-    RETURN_IF_ERROR(visit(file));
+    bytes_done_ += child.stamp.size_bytes;
+    version.add(name, child.stamp);
+    RETURN_IF_ERROR(visit_file(name, child.stamp.size_bytes, is_odd, visit));
   }
   return {};
+}
+
+Status FolderWalk::visit_file(const std::string& name, int64_t size, bool is_odd,
+                              const Visit& visit) const {
+  if (is_odd) {
+    OddFile file(name, size);
+    return visit(file);
+  }
+  FileOfFolder file(folder_, name, size);
+  return visit(file);
 }
 
 class ArchiveFileWalk final : public FileWalk {
  public:
   explicit ArchiveFileWalk(fs::path archive)
-      : archive_(std::move(archive)), name_(archive_.filename().string()) {
-    std::error_code ignored;
-    const auto size = fs::file_size(archive_, ignored);
-    total_bytes_ = ignored ? 0 : static_cast<int64_t>(size);
+      : archive_(std::move(archive)),
+        name_(archive_.filename().string()),
+        total_bytes_(FileStamp::of(archive_).value_or(FileStamp()).size_bytes) {
+    FilesVersion version;
+    version.add(archive_);
+    version_ = version.finish();
   }
 
   std::string where() const override { return archive_.string(); }
   std::string root() const override { return archive_.parent_path().string(); }
+  std::string version() const override { return version_; }
   int64_t total_bytes() const override { return total_bytes_; }
   int64_t bytes_done() const override { return bytes_done_; }
 
@@ -150,7 +189,8 @@ class ArchiveFileWalk final : public FileWalk {
  private:
   const fs::path archive_;
   const std::string name_;
-  int64_t total_bytes_ = 0;
+  const int64_t total_bytes_;
+  std::string version_;
   int64_t bytes_done_ = 0;
 };
 

@@ -26,7 +26,9 @@ class WalkedFile {
   virtual int64_t size_bytes() const = 0;
   // Where its bytes lie unchanged; nothing if they are packed, or if there are none.
   virtual std::optional<FileRange> range() = 0;
-  // `exhausted` if it is more than bytes_max.
+  // Not empty: why it can be no sample. Its name is then escaped where it has control characters.
+  virtual std::string problem() const { return {}; }
+  // `exhausted` if it is more than bytes_max; `corrupt` if it has a problem.
   virtual Result<Bytes> read(int64_t bytes_max) = 0;
 };
 
@@ -40,6 +42,7 @@ class FileOfArchive final : public WalkedFile {
   const std::string& name() const override { return member_.name(); }
   int64_t size_bytes() const override { return member_.size_bytes(); }
   std::optional<FileRange> range() override;
+  std::string problem() const override { return member_.problem(); }
   Result<Bytes> read(int64_t bytes_max) override { return member_.read(bytes_max); }
 
  private:
@@ -63,6 +66,8 @@ class FileWalk {
   // How much there is to walk through: known after a first walk(); and how far the last one is.
   virtual int64_t total_bytes() const = 0;
   virtual int64_t bytes_done() const = 0;
+  // Of the files that the last walk() went through (FilesVersion).
+  virtual std::string version() const = 0;
   // Links to folders that the last walk() did not follow.
   virtual int64_t links_left_out() const { return 0; }
 };

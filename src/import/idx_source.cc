@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dataset/read_file.h"
+#include "import/files_version.h"
 #include "import/sample_names.h"
 
 namespace tern {
@@ -80,6 +81,15 @@ class IdxSource final : public Source {
         splits_.size() > 1 ? " and " + splits_.back().images : ", no t10k files for test");
   }
   std::string root() const override { return folder_.string(); }
+  bool has_test_split() const override { return splits_.size() > 1; }
+  std::string version() const override {
+    FilesVersion version;
+    for (const SplitFiles& files : splits_) {
+      version.add(folder_ / files.images);
+      version.add(folder_ / files.labels);
+    }
+    return version.finish();
+  }
   int64_t total_bytes() const override {
     int64_t bytes = 0;
     for (const SplitFiles& files : splits_) bytes += files.bytes;

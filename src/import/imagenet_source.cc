@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "import/archive.h"
+#include "import/files_version.h"
 #include "import/mat_file.h"
 #include "import/member_path.h"
 #include "import/sample_names.h"
@@ -87,6 +88,12 @@ class ImagenetSource final : public Source {
     return text;
   }
   std::string root() const override { return folder_.string(); }
+  bool has_test_split() const override { return has_val_; }
+  std::string version() const override {
+    FilesVersion version;
+    for (const char* file : {kTrain, kVal, kDevkit}) version.add(folder_ / file);
+    return version.finish();
+  }
   int64_t total_bytes() const override { return train_bytes_ + val_bytes_; }
   int64_t bytes_done() const override { return train_done_ + val_done_; }
   int64_t ignored() const override { return ignored_; }

@@ -27,6 +27,7 @@ constexpr size_t kFirstBad = 3;
 nlohmann::json plan_of(const Source& source, const ImportOptions& options) {
   return {{"source", source.describe()},
           {"root", source.root()},
+          {kPlanFiles, source.version()},
           {"address", options.address},
           {"representation", options.pack ? options.pack->to_string() : "in place"},
           {"shard_bytes", options.shard_bytes},
@@ -52,6 +53,15 @@ Error source_changed(const std::string& what, const fs::path& folder) {
               fmt::format("the source is not what it was when this import was begun: {}; remove {} "
                           "to begin anew, or import into another folder",
                           what, folder.string()));
+}
+
+// A folder inside of the destination moves with it: then it is stored relative to that.
+std::string root_in_index(const std::string& root, const fs::path& destination) {
+  std::error_code error;
+  const fs::path below =
+      fs::path(root).lexically_relative(fs::weakly_canonical(destination, error));
+  const bool is_inside = !error && !below.empty() && *below.begin() != "..";
+  return is_inside ? below.generic_string() : root;
 }
 
 // One import. Lives for one call of import_dataset(); the pipeline's threads call only is_wanted().
@@ -249,7 +259,7 @@ Status Import::describe(IndexContent& content) {
   about.source = describe_;
   if (!options_.address.empty()) about.source += ", fetched from " + options_.address;
   about.representation = options_.pack ? options_.pack->to_string() : "orig";
-  about.root = options_.pack ? "" : root_;
+  about.root = options_.pack ? "" : root_in_index(root_, options_.destination);
   about.tern_version = options_.tern_version;
   const fs::path root = options_.pack ? options_.destination : fs::path(root_);
   ASSIGN_OR_RETURN(

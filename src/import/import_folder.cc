@@ -84,6 +84,13 @@ std::string difference(const nlohmann::json& was, const nlohmann::json& is) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+bool only_files_differ(nlohmann::json was, nlohmann::json is) {
+  if (!was.is_object() || !was.contains(kPlanFiles)) return false;
+  was.erase(kPlanFiles);
+  is.erase(kPlanFiles);
+  return was == is;
+}
+
 }  // namespace
 
 FolderLock::FolderLock(fs::path file, FileDescriptor fd)
@@ -181,6 +188,13 @@ Status ImportFolder::adopt(const nlohmann::json& plan) {
     if (bytes == text) return {};
     if (fs::exists(path(kIndexFile), error)) return is_finished(folder_);
     const nlohmann::json was = nlohmann::json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+    if (has_shards() && only_files_differ(was, plan)) {
+      return fail(Code::failed_precondition,
+                  fmt::format("the source is not what it was when this import was begun: a file of "
+                              "it was written, added or removed since; remove {} to begin anew, or "
+                              "import into another folder",
+                              folder_.string()));
+    }
     if (has_shards()) {
       return fail(Code::failed_precondition,
                   fmt::format("{} holds an unfinished import of something else ({}); finish that "

@@ -19,6 +19,9 @@
 
 namespace tern {
 
+// The member of an import's plan that says which version its source's files had.
+inline constexpr char kPlanFiles[] = "files";
+
 // A file that at most one process holds (flock), gone again when it is given up. The system lets go
 // of it when the process dies.
 class FolderLock {
@@ -44,7 +47,8 @@ class ImportFolder {
 
   // Takes the lock. `plan` says what is to be imported, and how: a folder where the same was begun
   // is gone on with. `failed_precondition`, with what to do: another process is at work, or the
-  // folder holds a finished data set, finished shards of another plan, or other files.
+  // folder holds a finished data set, finished shards of another plan or of files that were changed
+  // since, or other files.
   static Result<std::unique_ptr<ImportFolder>> open(const Path& folder, const nlohmann::json& plan);
   ~ImportFolder();
 

@@ -65,9 +65,9 @@ Status ImportIndex::check_not_empty() const {
                 "layouts are understood");
   }
   return fail(Code::corrupt,
-              fmt::format("none of the {} samples can be used; the first is {}: {}; check what the "
-                          "files are",
-                          bad_.size(), bad_[0].name, bad_[0].cause));
+              fmt::format("none of {} can be used; the first is {}: {}; check what the files are",
+                          bad_.size() == 1 ? "1 sample" : fmt::format("{} samples", bad_.size()),
+                          bad_[0].name, bad_[0].cause));
 }
 
 Result<IndexContent> ImportIndex::finish(const Source& source) {

@@ -6,9 +6,11 @@
 #include <cmath>
 
 #include "core/crc32c.h"
+#include "dataset/indexed_dataset.h"
 #include "dataset/shard.h"
 #include "import/import_folder.h"
 #include "import/test_samples.h"
+#include "import/verify.h"
 
 namespace tern {
 namespace {
@@ -155,6 +157,49 @@ TEST_F(ImportTest, InPlaceNothingIsCopied) {
   }
 }
 
+// What was fetched lies in the destination, and is moved with it.
+TEST_F(ImportTest, FilesInsideOfTheDestinationMoveWithIt) {
+  std::vector<SourceSample> samples = some_samples(10);
+  for (SourceSample& sample : samples) {
+    sample.range = FileRange{.file = sample.name, .length = std::ssize(sample.bytes)};
+    place_.write("dst/source/" + sample.name, std::exchange(sample.bytes, {}));
+  }
+  MemorySource source(samples, place_ / "dst/source");
+  ImportOptions wanted = options();
+  wanted.pack.reset();
+  ASSERT_TRUE(import(source, wanted));
+  EXPECT_EQ(index()->about().root, "source");
+  fs::rename(place_ / "dst", place_ / "moved");
+  const auto moved = index("moved");
+  const auto dataset = open_indexed(place_ / "moved", Split::train);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  Bytes buffer;
+  EXPECT_TRUE((*dataset)->fetch(3, buffer));
+  EXPECT_EQ((*dataset)->mean(), moved->about().mean);
+  EXPECT_EQ((*dataset)->stddev().size(), 1u);
+  const auto verified = verify_data_set(place_ / "moved", *moved, {}, log_, clock_, {});
+  ASSERT_TRUE(verified) << verified.error().message;
+  EXPECT_EQ(verified->damaged, 0);
+}
+
+TEST_F(ImportTest, VerifyingWhatIsGoneSaysSoOnce) {
+  std::vector<SourceSample> samples = some_samples(10);
+  for (SourceSample& sample : samples) {
+    sample.range = FileRange{.file = sample.name, .length = std::ssize(sample.bytes)};
+    place_.write("src/" + sample.name, std::exchange(sample.bytes, {}));
+  }
+  MemorySource source(samples, place_ / "src");
+  ImportOptions wanted = options();
+  wanted.pack.reset();
+  ASSERT_TRUE(import(source, wanted));
+  fs::rename(place_ / "src", place_ / "elsewhere");
+  const auto verified = verify_data_set(place_ / "dst", *index(), {}, log_, clock_, {});
+  ASSERT_FALSE(verified);
+  EXPECT_EQ(verified.error().code, Code::not_found);
+  EXPECT_THAT(verified.error().message,
+              HasSubstr("indexed in place at " + (place_ / "src").string() + ", which is gone"));
+}
+
 TEST_F(ImportTest, ACompressedSourceInPlaceIsRefusedAndLeavesNoTrace) {
   MemorySource source(some_samples(10));
   ImportOptions wanted = options();
@@ -171,19 +216,22 @@ TEST_F(ImportTest, BadSamplesAreListedWithTheirCauseAndNotPacked) {
   samples[2].bytes.clear();
   samples[5].bytes.pop_back();
   samples[7].raw.reset();  // pixels are no image
+  samples[9].bytes.clear();
+  samples[9].bad_cause = "the source says so";
   MemorySource source(samples);
   const Result<ImportResult> result = import(source, options());
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(result->train_samples + result->test_samples, 9);
-  EXPECT_EQ(result->bad, 3);
+  EXPECT_EQ(result->train_samples + result->test_samples, 8);
+  EXPECT_EQ(result->bad, 4);
   const auto made = index();
   const std::vector<BadSample>& bad = made->about().bad;
-  ASSERT_EQ(bad.size(), 3U);
+  ASSERT_EQ(bad.size(), 4U);
   EXPECT_EQ(bad[0], (BadSample{samples[2].name, "it is empty"}));
   EXPECT_EQ(bad[1].name, samples[5].name);
   EXPECT_THAT(bad[1].cause, HasSubstr("bytes of pixels"));
   EXPECT_EQ(bad[2].name, samples[7].name);
-  EXPECT_EQ(result->first_bad, bad);
+  EXPECT_EQ(bad[3], (BadSample{samples[9].name, "the source says so"}));
+  EXPECT_EQ(result->first_bad, std::vector<BadSample>(bad.begin(), bad.begin() + 3));
 }
 
 TEST_F(ImportTest, ASourceWithoutASampleOrWithoutAGoodOneIsAnError) {
@@ -274,6 +322,17 @@ TEST_F(ImportTest, ASourceThatChangedMeanwhileIsRefused) {
   expect_refused(shorter, options(), "it has 2 samples");
   MemorySource same(samples);
   EXPECT_TRUE(import(same, options()));
+}
+
+// Names and sizes are those that were packed; what the files hold need not be.
+TEST_F(ImportTest, ASourceThatWasWrittenMeanwhileIsRefused) {
+  const std::vector<SourceSample> samples = some_samples(30);
+  stop_at(29, samples);
+  MemorySource source(samples);
+  source.written = "tomorrow";
+  expect_refused(source, options(), "a file of it was written, added or removed since; remove");
+  source.written = "today";
+  EXPECT_TRUE(import(source, options()));
 }
 
 TEST_F(ImportTest, AnotherPlanIsRefusedOnceShardsAreThere) {

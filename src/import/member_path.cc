@@ -19,6 +19,22 @@ Error refuse(std::string_view path, const char* why) {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\x7f'; }
 
+// Of the UTF-8 character that `text` begins with; 0: it is none. REQUIRES: not empty.
+size_t utf8_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return 1;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  // Other beginnings are of no character, or of a longer way to write one.
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool is_longer_way = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool is_outside = (first == 0xed && second > 0x9f) || (first == 0xf4 && second > 0x8f);
+  if (is_longer_way || is_outside) return 0;
+  const std::string_view rest = text.substr(1, bytes - 1);
+  const auto follows = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+  return std::all_of(rest.begin(), rest.end(), follows) ? bytes : 0;
+}
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
@@ -26,9 +42,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 Result<std::string> clean_member_path(std::string_view path) {
   if (path.size() > kPathBytesMax) return refuse(path, "is too long");
   if (path.starts_with('/')) return refuse(path, "is absolute");
-  if (std::any_of(path.begin(), path.end(), is_control)) {
-    return refuse(path, "has control characters");
-  }
+  if (has_control_characters(path)) return refuse(path, "has control characters");
   std::string clean;
   for (std::string_view rest = path; !rest.empty(); rest = after_first_part(rest)) {
     const std::string_view part = first_part(rest);
@@ -48,6 +62,25 @@ std::string printable_path(std::string_view path) {
     if (is_control(c) || static_cast<unsigned char>(c) >= 0x80) c = '?';
   }
   return path.size() > kShown ? text + "..." : text;
+}
+
+bool has_control_characters(std::string_view path) {
+  return std::any_of(path.begin(), path.end(), is_control);
+}
+
+std::string escaped_path(std::string_view path) {
+  std::string text;
+  while (!path.empty()) {
+    const size_t bytes = utf8_bytes(path);
+    if (bytes == 0 || is_control(path[0]) || path[0] == '\\') {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(path[0]));
+      path.remove_prefix(1);
+    } else {
+      text += path.substr(0, bytes);
+      path.remove_prefix(bytes);
+    }
+  }
+  return text;
 }
 
 bool is_image_name(std::string_view path) {

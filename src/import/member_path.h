@@ -15,6 +15,10 @@ Result<std::string> clean_member_path(std::string_view path);
 // For messages: control characters and what is no ASCII become '?', long names are cut.
 std::string printable_path(std::string_view path);
 
+bool has_control_characters(std::string_view path);
+// For lists: control characters, backslashes and bytes that are no UTF-8 become \xNN.
+std::string escaped_path(std::string_view path);
+
 // .jpg, .jpeg or .png, in any case.
 bool is_image_name(std::string_view path);
 // A part of it begins with '.', or is __MACOSX: what systems leave beside the data.

@@ -31,11 +31,13 @@ constexpr char kUnderstood[] =
 Error nothing_known(const std::string& where, const Survey& survey) {
   std::string found = fmt::format("{} files, none an image", survey.files);
   if (survey.files == 0) found = "no files";
+  if (survey.files == 1) found = "1 file, which is no image";
   if (survey.find("data_batch_1")) {
     found = "CIFAR-10's python version, which only Python reads: download the binary version";
   } else if (!survey.archives.empty()) {
-    found = fmt::format("{} archives, the first is {}: give one archive, or WebDataset shards",
-                        survey.archives.size(), printable_path(survey.archives.front()));
+    found = fmt::format("{} archive{}, the first is {}: give one archive, or WebDataset shards",
+                        survey.archives.size(), survey.archives.size() == 1 ? "" : "s",
+                        printable_path(survey.archives.front()));
   }
   return fail(Code::invalid, fmt::format("{} has {}; {}", where, found, kUnderstood));
 }

@@ -25,7 +25,7 @@ TEST(OpenSource, SaysWhatWasFoundAndWhatIsUnderstood) {
   const std::string text = folder.write("notes.txt", "hello");
   EXPECT_EQ(open_error(text).code, Code::invalid);
   EXPECT_THAT(open_error(text).message, HasSubstr("neither a folder nor a tar or zip"));
-  EXPECT_THAT(open_error(folder.path()).message, HasSubstr("1 files, none an image"));
+  EXPECT_THAT(open_error(folder.path()).message, HasSubstr("1 file, which is no image"));
   EXPECT_THAT(open_error(folder.path()).message, HasSubstr("WebDataset"));
   folder.write("pets.zip", pack_archive("zip", {{"a/1.jpg", "x"}, {"b/1.jpg", "x"}}));
   EXPECT_THAT(open_error(folder.path()).message, HasSubstr("the first is pets.zip"));

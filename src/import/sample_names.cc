@@ -30,10 +30,11 @@ Status UniqueNames::add(const SourceSample& sample, std::string_view where) {
   const std::string key = (sample.split == Split::train ? "train/" : "test/") + sample.name;
   const auto [first, is_new] = first_.emplace(first_bytes(sha256(key)), added_);
   if (is_new) return {};
-  return fail(Code::corrupt,
-              fmt::format("{} and sample {} of the same scan (this is the {}th) are both named {}; "
-                          "remove one of them, or pack the archive again",
-                          where, first->second, added_, printable_path(key)));
+  return fail(
+      Code::corrupt,
+      fmt::format("{} and sample {} of the same scan (this is sample {}) are both named {}; "
+                  "remove one of them, or pack the archive again",
+                  where, first->second, added_, printable_path(key)));
 }
 
 Status fill_sample(WalkedFile& file, const std::string& where, int64_t bytes_max,
@@ -44,6 +45,8 @@ Status fill_sample(WalkedFile& file, const std::string& where, int64_t bytes_max
                             "of the data",
                             where, printable_path(file.name()), file.size_bytes(), bytes_max));
   }
+  sample.bad_cause = file.problem();
+  if (!sample.bad_cause.empty()) return {};
   sample.range = file.range();
   if (sample.range || file.size_bytes() == 0) return {};
   ASSIGN_OR_RETURN(sample.bytes, file.read(bytes_max));

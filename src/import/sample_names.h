@@ -28,7 +28,8 @@ class UniqueNames {
   std::unordered_map<uint64_t, int64_t> first_;
 };
 
-// Sets the range or, where the bytes are packed, the bytes. `exhausted`: more than bytes_max.
+// Sets the range or, where the bytes are packed, the bytes; or why there are none. `exhausted`:
+// more than bytes_max.
 Status fill_sample(WalkedFile& file, const std::string& where, int64_t bytes_max,
                    SourceSample& sample);
 

@@ -63,6 +63,7 @@ Result<WorkedSample> SampleWorker::work(SourceSample sample) {
     return std::move(worked);
   };
 
+  if (!sample.bad_cause.empty()) return bad(fail(Code::corrupt, std::move(sample.bad_cause)));
   Bytes bytes = std::move(sample.bytes);
   if (sample.range) {
     ASSIGN_OR_RETURN(bytes, reader_.read(*sample.range));

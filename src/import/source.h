@@ -31,6 +31,8 @@ struct SourceSample {
   // One of the two: where the bytes lie, or, if they had to be unpacked, the bytes.
   std::optional<FileRange> range;
   Bytes bytes;
+  // Not empty: why its bytes cannot be had (an odd name, a link). It is listed as bad.
+  std::string bad_cause;
   // For pixels without a header (CIFAR, IDX); else the bytes are an encoded image.
   std::optional<ImageInfo> raw;
 };
@@ -52,6 +54,10 @@ class Source {
   virtual std::string describe() const = 0;
   // The folder that FileRange::file is relative to; absolute.
   virtual std::string root() const = 0;
+  // Another text if a file of it is written between two imports (FilesVersion); empty: not known.
+  virtual std::string version() const { return {}; }
+  // True if it has a test split of its own; SourceOptions::test_share then changes nothing.
+  virtual bool has_test_split() const { return false; }
   // Of all that scan() reads through, for progress; and how far it has come.
   virtual int64_t total_bytes() const = 0;
   virtual int64_t bytes_done() const = 0;

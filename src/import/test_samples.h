@@ -100,6 +100,7 @@ class MemorySource : public Source {
 
   std::string describe() const override { return "samples in memory"; }
   std::string root() const override { return root_; }
+  std::string version() const override { return written; }
   int64_t total_bytes() const override { return static_cast<int64_t>(samples_.size()); }
   int64_t bytes_done() const override { return done_; }
   Status scan(const std::function<Status(SourceSample)>& visit) override {
@@ -117,6 +118,7 @@ class MemorySource : public Source {
   // Called with the number of each sample before it is given out.
   std::function<Status(int64_t)> before;
   std::vector<std::string> given;
+  std::string written = "today";
 
  private:
   const std::vector<SourceSample> samples_;

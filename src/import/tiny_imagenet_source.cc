@@ -73,6 +73,8 @@ class TinyImagenetSource final : public Source {
                        files_->where(), lists_.wnids.size(), images_, lists_.annotations.size());
   }
   std::string root() const override { return files_->root(); }
+  bool has_test_split() const override { return true; }
+  std::string version() const override { return files_->version(); }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   int64_t bytes_done() const override { return files_->bytes_done(); }
   int64_t ignored() const override { return ignored_; }

@@ -84,6 +84,8 @@ class TreeSource final : public Source {
 
   std::string describe() const override;
   std::string root() const override { return files_->root(); }
+  bool has_test_split() const override { return !layout_.test.empty(); }
+  std::string version() const override { return files_->version(); }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   int64_t bytes_done() const override { return files_->bytes_done(); }
   int64_t ignored() const override { return ignored_; }
@@ -99,7 +101,9 @@ class TreeSource final : public Source {
       }
       SourceSample sample{.name = std::string(place->name), .split = place->split};
       sample.class_name = std::string(first_part(place->name));
-      RETURN_IF_ERROR(names.add(sample, files_->where() + "/" + file.name()));
+      if (file.problem().empty()) {
+        RETURN_IF_ERROR(names.add(sample, files_->where() + "/" + file.name()));
+      }
       RETURN_IF_ERROR(fill_sample(file, files_->where(), options_.member_bytes_max, sample));
       return visit(std::move(sample));
     });
@@ -142,8 +146,10 @@ std::string TreeSource::describe() const {
     text += fmt::format("; warning: not in {}: {}", layout_.train, layout_.classes_without_train);
   }
   if (files_->links_left_out() > 0) {
-    text += fmt::format("; warning: {} links to folders are not followed; give the folder itself",
-                        files_->links_left_out());
+    const int64_t links = files_->links_left_out();
+    text += fmt::format(
+        "; warning: {} not followed; give the folder itself",
+        links == 1 ? "1 link to a folder is" : fmt::format("{} links to folders are", links));
   }
   return text;
 }
@@ -153,9 +159,9 @@ std::string TreeSource::describe() const {
 Result<TreeLayout> find_tree_layout(const Survey& survey, const std::string& where) {
   const Folders& folders = survey.image_folders;
   if (folders.empty()) {
-    return fail(Code::invalid, fmt::format("{} has no .jpg, .jpeg or .png among {} files; give "
+    return fail(Code::invalid, fmt::format("{} has no .jpg, .jpeg or .png among {} file{}; give "
                                            "what has a folder of images per class",
-                                           where, survey.files));
+                                           where, survey.files, survey.files == 1 ? "" : "s"));
   }
   TreeLayout layout;
   const std::string above = shared_folders(folders);

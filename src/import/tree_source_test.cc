@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -199,10 +200,47 @@ TEST(TreeSource, EmptyImagesAreGivenAwayForTheImportToList) {
   EXPECT_EQ(scanned.contents[0], "");
 }
 
-TEST(TreeSource, ControlCharactersInNamesAreRefused) {
+TEST(TreeSource, FilesWithControlCharactersInTheirNamesAreGivenAwayForTheImportToList) {
   const TestFolder folder;
-  write_all(folder, {{"a/1.jpg", "x"}, {"b/new\nline.jpg", "x"}});
-  EXPECT_EQ(open_error(folder.path()).code, Code::corrupt);
+  write_all(folder, {{"a/1.jpg", "x"},
+                     {"b/2.jpg", "y"},
+                     {"b/new\nline \xc3\xa9\xe9.jpg", "z"},
+                     {"b/x\x7f.txt", "t"},
+                     {"c\x1b/3.jpg", "z"}});
+  const Scanned scanned = scan_path(folder.path());
+  ASSERT_TRUE(scanned.status) << scanned.status.error().to_string();
+  EXPECT_THAT(lines(scanned),
+              ElementsAre("train a a/1.jpg", "train b b/2.jpg",
+                          "train b b/new\\x0aline \xc3\xa9\\xe9.jpg", "train c\\x1b c\\x1b/3.jpg"));
+  for (const SourceSample& sample : scanned.samples) {
+    const bool is_odd = sample.name.find('\\') != std::string::npos;
+    EXPECT_EQ(sample.range.has_value(), !is_odd) << sample.name;
+    EXPECT_EQ(sample.bad_cause,
+              is_odd ? "its name has control characters; give it another one" : "");
+  }
+}
+
+TEST(TreeSource, BytesThatAreNoUtf8AreAName) {
+  const TestFolder folder;
+  write_all(folder, {{"a/caf\xe9.jpg", "x"}, {"b/2.jpg", "y"}});
+  const Scanned scanned = scan_path(folder.path());
+  ASSERT_TRUE(scanned.status) << scanned.status.error().to_string();
+  EXPECT_THAT(lines(scanned), ElementsAre("train a a/caf\xe9.jpg", "train b b/2.jpg"));
+  EXPECT_THAT(scanned.contents, ElementsAre("x", "y"));
+}
+
+TEST(TreeSource, TheVersionIsAnotherOnceAFileIsWritten) {
+  const TestFolder folder;
+  write_all(folder, {{"a/1.jpg", "x"}, {"b/2.jpg", "y"}});
+  folder.write("x.tar", pack_archive("pax", {{"a/1.jpg", "x"}, {"b/1.jpg", "x"}}));
+  for (const std::string& path : {folder.path(), folder.path() + "/x.tar"}) {
+    const std::string file = path.ends_with(".tar") ? path : path + "/b/2.jpg";
+    const std::string before = (*open_source(path, {}))->version();
+    EXPECT_EQ(before.size(), 16u);
+    EXPECT_EQ((*open_source(path, {}))->version(), before);
+    fs::last_write_time(file, fs::last_write_time(file) + std::chrono::nanoseconds(1000));
+    EXPECT_NE((*open_source(path, {}))->version(), before);
+  }
 }
 
 TEST(RealDataSources, HymenopteraIsReadFromItsTar) {

@@ -30,11 +30,14 @@ struct Piece {
 
 class Verifier {
  public:
-  Verifier(const fs::path& folder, const DatasetIndex& index, const VerifyOptions& options)
-      : folder_(folder), index_(index), options_(options) {
-    const std::string& root = index.about().root;
-    is_packed_ = root.empty();
-    files_ = open_folder_files(is_packed_ ? folder.string() : root, index);
+  // `root` is where the files are.
+  Verifier(const fs::path& folder, const fs::path& root, const DatasetIndex& index,
+           const VerifyOptions& options)
+      : folder_(folder),
+        index_(index),
+        options_(options),
+        is_packed_(index.about().root.empty()),
+        files_(open_folder_files(root.string(), index)) {
     cut_into_pieces();
   }
 
@@ -171,8 +174,8 @@ class Verifier {
   const fs::path folder_;
   const DatasetIndex& index_;
   const VerifyOptions options_;
-  bool is_packed_ = false;
-  std::unique_ptr<SampleFiles> files_;
+  const bool is_packed_;
+  const std::unique_ptr<SampleFiles> files_;
   std::vector<Piece> pieces_;
 
   // Synchronise themselves.
@@ -189,7 +192,8 @@ class Verifier {
 Result<VerifyResult> verify_data_set(const fs::path& folder, const DatasetIndex& index,
                                      const VerifyOptions& options, Log& log, Clock& clock,
                                      std::stop_token stop) {
-  Verifier verifier(folder, index, options);
+  ASSIGN_OR_RETURN(const fs::path root, index.files_folder(folder));
+  Verifier verifier(folder, root, index, options);
   return verifier.run(log, clock, std::move(stop));
 }
 

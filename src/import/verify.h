@@ -30,7 +30,7 @@ struct VerifyResult {
 
 // Shards are read whole and compared with the index; samples that were indexed in place are read
 // one by one. Blocks; uses its own threads; progress goes to `log`. `cancelled` when `stop` fires.
-// Damage is an answer, not an error.
+// Damage is an answer, not an error; `not_found` if the folder that was indexed in place is gone.
 Result<VerifyResult> verify_data_set(const std::filesystem::path& folder, const DatasetIndex& index,
                                      const VerifyOptions& options, Log& log, Clock& clock,
                                      std::stop_token stop);

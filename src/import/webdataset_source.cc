@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "import/archive.h"
+#include "import/files_version.h"
 #include "import/member_path.h"
 #include "import/sample_names.h"
 #include "import/survey.h"
@@ -70,6 +71,12 @@ class WebDatasetSource final : public Source {
                        static_cast<int64_t>(shards_.size()) - test, test);
   }
   std::string root() const override { return root_.string(); }
+  bool has_test_split() const override { return has_test_; }
+  std::string version() const override {
+    FilesVersion version;
+    for (const std::string& shard : shards_) version.add(root_ / shard);
+    return version.finish();
+  }
   int64_t total_bytes() const override {
     int64_t bytes = 0;
     for (const int64_t size : sizes_) bytes += size;

@@ -142,17 +142,27 @@ TEST(BadSamples, WhereNothingCanBeReadReplacingEndsWithAnError) {
   }
 }
 
-TEST(BadSamples, BatchWithNothingLeftIsAnError) {
-  Given given(30, 10, Order::sequential);
+// A last batch of one sample is enough for that.
+TEST(BadSamples, BatchWithNothingLeftIsEmptyAndTheNextOneComes) {
+  Given given(31, 10, Order::sequential);
   for (int64_t sample = 10; sample < 20; ++sample) given.dataset.fail_at(sample);
+  given.dataset.fail_decoding_at(30);
   for (const int64_t threads : {0, 2}) {
-    Loader loader(setup_of(given, threads, OnBadSample::skip));
-    ASSERT_TRUE(loader.next());
-    const Result<Batch> batch = loader.next();
-    ASSERT_FALSE(batch);
-    EXPECT_EQ(batch.error().code, Code::corrupt);
-    EXPECT_THAT(batch.error().message, HasSubstr("every sample of batch 1 of epoch 0"));
-    EXPECT_THAT(batch.error().message, HasSubstr("sample-10.raw (bad pixels"));
+    for (const bool leave_augmentation : {false, true}) {
+      Loader::Setup setup = setup_of(given, threads, OnBadSample::skip);
+      setup.leave_augmentation = leave_augmentation;
+      const std::vector<Batch> batches = load_all(setup);
+      ASSERT_EQ(batches.size(), 8u);
+      for (const Batch& batch : batches) {
+        const bool is_bad = batch.index % 2 == 1;
+        EXPECT_EQ(batch.samples(), is_bad ? 0 : 10);
+        EXPECT_EQ(batch.images.size(), is_bad ? 0u : 400u);
+        EXPECT_EQ(std::ssize(batch.bad), is_bad ? batch.positions.size() : 0);
+        EXPECT_EQ(batch.draws.size(), is_bad || !leave_augmentation ? 0u : 10u);
+      }
+      EXPECT_EQ(batches[1].bad.front().where, "sample-10.raw");
+      EXPECT_EQ(batches[3].bad.front().cause, "bad codes; fetch it again");
+    }
   }
 }
 

@@ -25,8 +25,13 @@ constexpr int64_t kChunkSamples = 32;
 // unless the window is full.
 constexpr size_t kSpareMax = 2;
 
-LoaderPosition after(const Plan& plan, LoaderPosition at) {
-  if (at.batch + 1 < plan.batches_per_epoch()) return {at.epoch, at.batch + 1};
+int64_t batches_per_epoch(const Loader::Setup& setup) {
+  const int64_t all = setup.plan->batches_per_epoch();
+  return setup.batches_per_epoch == 0 ? all : std::min(setup.batches_per_epoch, all);
+}
+
+LoaderPosition after(const Loader::Setup& setup, LoaderPosition at) {
+  if (at.batch + 1 < batches_per_epoch(setup)) return {at.epoch, at.batch + 1};
   return {at.epoch + 1, 0};
 }
 
@@ -34,22 +39,23 @@ LoaderPosition after(const Plan& plan, LoaderPosition at) {
 // begins after the meter is made, so the first stage lasts since then: allocation is part of the
 // first fetch.
 Result<Batch> make_batch(const Loader::Setup& setup, LoaderPosition at, BatchFiller& filler,
-                         Batch spare) {
+                         Batch spare, const std::stop_token& stop) {
   std::atomic<Nanoseconds> waited_since = kNobodyWaits;
   StageMeter meter(setup.clock, waited_since);
   if (setup.clock) waited_since = setup.clock->now();
   ASSIGN_OR_RETURN(Batch batch, allocate_batch(setup, at, std::move(spare)));
-  ASSIGN_OR_RETURN(batch.bad, filler.fill(batch, batch.positions, meter, {}));
+  ASSIGN_OR_RETURN(batch.bad, filler.fill(batch, batch.positions, meter, stop));
+  if (stop.stop_requested()) return fail(Code::cancelled, "stopped while making a batch");
   const StageTimes& busy = meter.times();
   batch.waited = split_wait(std::accumulate(busy.begin(), busy.end(), Nanoseconds(0)), busy);
-  return finish_batch(std::move(batch), *setup.dataset);
+  return finish_batch(std::move(batch));
 }
 
 }  // namespace
 
 Result<Batch> load_batch(const Loader::Setup& setup, LoaderPosition at) {
   BatchFiller filler(setup);
-  return make_batch(setup, at, filler, {});
+  return make_batch(setup, at, filler, {}, {});
 }
 
 // The window: batches from the one that next() waits for to the newest one begun. Threads take
@@ -81,10 +87,10 @@ class Loader::Workers {
   Result<Batch> next(std::stop_token stop) EXCLUDES(mutex_) {
     TERN_CHECK(!finished_ && position_.epoch < setup_.epochs);
     Result<Batch> batch = threads_.empty()
-                              ? make_batch(setup_, position_, own_filler_, take_spare())
+                              ? make_batch(setup_, position_, own_filler_, take_spare(), stop)
                               : take_oldest(std::move(stop));
     if (batch) {
-      position_ = after(*setup_.plan, position_);
+      position_ = after(setup_, position_);
     } else if (batch.error().code != Code::cancelled) {
       finished_ = true;
     }
@@ -155,7 +161,7 @@ class Loader::Workers {
         failed_ = true;
       }
       if (window_.empty()) entry->waited_since = waiting_since_;
-      upcoming_ = after(*setup_.plan, upcoming_);
+      upcoming_ = after(setup_, upcoming_);
       window_.push_back(std::move(entry));
       if (all_given_out(*window_.back())) ready_.notify_all();
     }
@@ -196,7 +202,7 @@ class Loader::Workers {
   Result<Batch> take_oldest(std::stop_token stop) EXCLUDES(mutex_) {
     ASSIGN_OR_RETURN(const std::unique_ptr<Entry> oldest, await_oldest(std::move(stop)));
     if (oldest->error) return *oldest->error;
-    return finish_batch(std::move(oldest->batch), *setup_.dataset);
+    return finish_batch(std::move(oldest->batch));
   }
 
   // Takes it out of the window once it is done.
@@ -268,7 +274,8 @@ Loader::Loader(const Setup& setup) {
   TERN_CHECK(setup.options.threads >= 0 && setup.options.batches_ahead >= 1);
   TERN_CHECK(setup.world > 0 && setup.rank >= 0 && setup.rank < setup.world);
   TERN_CHECK(setup.start.epoch >= 0 && setup.start.batch >= 0);
-  TERN_CHECK(setup.start.batch < setup.plan->batches_per_epoch());
+  TERN_CHECK(setup.batches_per_epoch >= 0);
+  TERN_CHECK(setup.start.batch < batches_per_epoch(setup));
   TERN_CHECK(setup.start.epoch < setup.epochs || setup.start == (LoaderPosition{setup.epochs, 0}));
   workers_ = std::make_unique<Workers>(setup);
 }

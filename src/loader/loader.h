@@ -42,7 +42,8 @@ struct Batch {
   std::vector<AugmentDraw> draws;  // what is still to be done to each image; empty: nothing
   DataWait waited;                 // how long next() waited; says nothing about the content
 
-  // Fewer than positions.size() where bad ones were skipped.
+  // Fewer than positions.size() where bad ones were skipped; none if all of them were bad, or the
+  // share of this rank is empty.
   int64_t samples() const { return static_cast<int64_t>(labels.size()); }
 };
 
@@ -57,7 +58,8 @@ struct LoaderPosition {
 // Work is done out of order by threads, batches come out in order; at the end of an epoch the
 // threads go on with the next. Augmentation is keyed by (seed, epoch, position), so batches are the
 // same for any number of threads. Owned by the step loop: one thread calls next(), which blocks
-// until the batch is ready. The clock only measures that. Memory is bounded by batches_ahead +
+// until the batch is ready. The clock only measures that, and the
+// pauses before a read is tried again (fetch_retry.h). Memory is bounded by batches_ahead +
 // threads batches, and two that were given back.
 class Loader {
  public:
@@ -69,9 +71,14 @@ class Loader {
     LoaderOptions options;
     int64_t rank = 0;
     int64_t world = 1;
-    LoaderPosition start;  // REQUIRES: a batch of the plan, or {epochs, 0}
+    LoaderPosition start;  // REQUIRES: a batch of an epoch, or {epochs, 0}
     int64_t epochs = 1;    // next() after the last batch of epoch `epochs - 1` is a mistake of ours
-    Clock* clock = nullptr;  // outlives the loader; null: nothing is measured, Batch::waited is 0
+    // Every epoch ends after so many batches of the plan's, also one that is begun in the middle;
+    // 0, or more than the plan has: all.
+    int64_t batches_per_epoch = 0;
+    // Outlives the loader. Null: nothing is measured, Batch::waited is 0, and a read that fails is
+    // not tried again after a pause.
+    Clock* clock = nullptr;
     bool leave_augmentation = false;  // draw it (Batch::draws), but leave the images as read
     ImageOptions image;               // which part of an image, and how large
     bool is_evaluation = false;       // views are those of evaluation, nothing is drawn

@@ -110,6 +110,50 @@ TEST(Loader, StartingAnywhereGivesTheTailOfTheWholeSequence) {
   EXPECT_TRUE(load_all(at_the_end).empty());
 }
 
+// A part of a run that has epochs of its own: here, epochs 14 to 17.
+TEST(Loader, EpochsNeedNotBeginWithTheFirst) {
+  const Given given(230, 50);
+  const std::vector<Batch> whole = load_all(given.setup(0, 18));
+  for (const int64_t threads : {0, 3}) {
+    Loader::Setup setup = given.setup(threads, 18);
+    setup.start = {14, 0};
+    expect_equal(load_all(setup), {whole.begin() + 14 * 5, whole.end()});
+  }
+}
+
+TEST(Loader, ShortEpochsAreTheBeginningsOfWholeOnes) {
+  const Given given(230, 50);
+  std::vector<Batch> expected = load_all(given.setup(0));
+  std::erase_if(expected, [](const Batch& batch) { return batch.index >= 2; });
+  ASSERT_EQ(expected.size(), 6u);
+  for (const int64_t threads : {0, 1, 4}) {
+    Loader::Setup setup = given.setup(threads);
+    setup.batches_per_epoch = 2;
+    for (size_t skip = 0; skip < expected.size(); ++skip) {
+      setup.start = {expected[skip].epoch, expected[skip].index};
+      expect_equal(load_all(setup),
+                   {expected.begin() + static_cast<std::ptrdiff_t>(skip), expected.end()});
+    }
+    setup.start = {3, 0};
+    EXPECT_TRUE(load_all(setup).empty());
+  }
+}
+
+TEST(Loader, EpochsAreNoLongerThanThePlans) {
+  const Given given(230, 50);
+  Loader::Setup setup = given.setup(2);
+  setup.batches_per_epoch = 6;
+  expect_equal(load_all(setup), load_all(given.setup(0)));
+}
+
+TEST(LoaderDeathTest, StartBehindAShortEpochIsOurBug) {
+  const Given given(230, 50);
+  Loader::Setup setup = given.setup(0);
+  setup.batches_per_epoch = 2;
+  setup.start = {0, 2};
+  EXPECT_DEATH(Loader{setup}, "batches_per_epoch");
+}
+
 TEST(Loader, SharesOfAllRanksConcatenateToTheWholeBatch) {
   const Given given(53, 10);  // the last batch has 3 samples: some shares are empty
   const std::vector<Batch> whole = load_all(given.setup(2));

@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "loader/augment.h"
 #include "loader/colour.h"
+#include "loader/fetch_retry.h"
 #include "loader/view.h"
 
 namespace tern {
@@ -122,7 +123,7 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
   setup_.plan->samples_at(batch.epoch, chunk.begin, samples_);
   for (int64_t position = chunk.begin; position < chunk.end && !stop.stop_requested(); ++position) {
     const int64_t sample = samples_[static_cast<size_t>(position - chunk.begin)];
-    const Status filled = fill_slot(batch, position, sample, meter);
+    const Status filled = fill_slot(batch, position, sample, meter, stop);
     if (filled) continue;
     if (setup_.on_bad == OnBadSample::stop || !is_bad_sample(filled.error())) {
       return name_sample(filled.error(), *setup_.dataset, sample, position, batch.epoch);
@@ -130,17 +131,19 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
     ASSIGN_OR_RETURN(BadRead read, deal_with(batch, position, sample, filled.error(), meter, stop));
     bad.push_back(std::move(read));
   }
+  if (stored_.capacity() > ImageDecoder::kKeptBytesMax) Bytes().swap(stored_);
   return bad;
 }
 
 // A sample may be as large as its header says, and this may be a thread whose exceptions nobody
 // catches.
-Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample,
-                              StageMeter& meter) try {
+Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter,
+                              const std::stop_token& stop) try {
   const Dataset& dataset = *setup_.dataset;
   const int64_t slot = position - batch.positions.begin;
   const std::span<uint8_t> image = image_at(batch, slot);
-  ASSIGN_OR_RETURN(const BytesView stored, dataset.fetch(sample, stored_));
+  ASSIGN_OR_RETURN(const BytesView stored,
+                   fetch_with_retries(dataset, sample, stored_, setup_.clock, stop));
   meter.end(LoadStage::fetch);
 
   AugmentDraw draw;
@@ -201,7 +204,7 @@ Result<BadRead> BatchFiller::deal_with(Batch& batch, int64_t position, int64_t s
     const auto substitute =
         static_cast<int64_t>(drawn % static_cast<uint64_t>(setup_.plan->samples()));
     if (substitute == sample) continue;
-    const Status filled = fill_slot(batch, position, substitute, meter);
+    const Status filled = fill_slot(batch, position, substitute, meter, stop);
     if (filled) {
       bad.replaced_by = substitute;
       return bad;
@@ -217,7 +220,7 @@ Result<BadRead> BatchFiller::deal_with(Batch& batch, int64_t position, int64_t s
                   bad.where, dataset.name(), bad.cause, kSubstitutesMax));
 }
 
-Result<Batch> finish_batch(Batch batch, const Dataset& dataset) {
+Batch finish_batch(Batch batch) {
   if (batch.bad.empty()) return batch;
   std::ranges::sort(batch.bad, {}, &BadRead::position);
   std::vector<bool> is_skipped(batch.labels.size());
@@ -234,13 +237,6 @@ Result<Batch> finish_batch(Batch batch, const Dataset& dataset) {
     std::ranges::copy(image_at(batch, slot), image_at(batch, kept - 1).begin());
     batch.labels[to] = batch.labels[from];
     if (!batch.draws.empty()) batch.draws[to] = batch.draws[from];
-  }
-  if (kept == 0) {
-    const BadRead& first = batch.bad.front();
-    return fail(Code::corrupt,
-                fmt::format("every sample of batch {} of epoch {} of {} is bad, the first one {} "
-                            "({}); `tern data verify` says which samples are damaged",
-                            batch.index, batch.epoch, dataset.name(), first.where, first.cause));
   }
   batch.images.resize(static_cast<size_t>(kept * batch.shape.bytes()));
   batch.labels.resize(static_cast<size_t>(kept));

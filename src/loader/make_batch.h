@@ -29,12 +29,13 @@ class BatchFiller {
 
   // Fills the slots of `chunk`, but those of bad samples that are skipped. Returns the bad ones, in
   // order, which belong into Batch::bad. Gives up between samples when `stop` fires. Blocks for
-  // reading. Errors name the sample.
+  // reading, also again (fetch_retry.h). Errors name the sample.
   Result<std::vector<BadRead>> fill(Batch& batch, PositionRange chunk, StageMeter& meter,
                                     std::stop_token stop);
 
  private:
-  Status fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter);
+  Status fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter,
+                   const std::stop_token& stop);
   Result<BadRead> deal_with(Batch& batch, int64_t position, int64_t sample, const Error& error,
                             StageMeter& meter, const std::stop_token& stop);
   View view_of(const Batch& batch, int64_t position, int64_t sample) const;
@@ -50,7 +51,7 @@ class BatchFiller {
 };
 
 // To be called when every slot is filled: sorts Batch::bad and closes the gaps of skipped samples.
-// `corrupt` if that leaves nothing of a batch.
-Result<Batch> finish_batch(Batch batch, const Dataset& dataset);
+// That may leave a batch of nothing but Batch::bad.
+Batch finish_batch(Batch batch);
 
 }  // namespace tern

@@ -56,6 +56,10 @@ class ScriptedDataset : public Dataset {
     }
     MutexLock lock(mutex_);
     changed_.notify_all();
+    if (const auto failures = first_.find(sample); failures != first_.end()) {
+      auto& [left, code] = failures->second;
+      if (left-- > 0) return fail(code, "no answer; try again");
+    }
     const bool released = changed_.wait_for(lock, kFarTooLong, [&] {
       mutex_.assert_held();
       return !held_;
@@ -95,6 +99,11 @@ class ScriptedDataset : public Dataset {
   // Before any loader is made.
   void fail_at(int64_t sample, Code code = Code::corrupt) { failing_[sample] = code; }
   void fail_decoding_at(int64_t sample, Code code = Code::corrupt) { undecodable_[sample] = code; }
+  // Any thread, at any time: so many reads from now on fail.
+  void fail_first(int64_t sample, int reads, Code code) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    first_[sample] = {reads, code};
+  }
   void sizes(std::function<ImageSize(int64_t sample)> size_of) { size_of_ = std::move(size_of); }
   // What happens inside every read or look at a label, in the thread that does it.
   void on_read(std::function<void(int64_t sample)> action) { on_read_ = std::move(action); }
@@ -133,6 +142,7 @@ class ScriptedDataset : public Dataset {
   mutable ConditionVariable changed_;
   mutable Mutex mutex_;
   bool held_ GUARDED_BY(mutex_) = false;
+  mutable std::map<int64_t, std::pair<int, Code>> first_ GUARDED_BY(mutex_);
 };
 
 // A data set with a plan for it, and a loader's setup that augments.

@@ -1,0 +1,47 @@
+#include "loader/fetch_retry.h"
+
+#include <fmt/format.h>
+
+#include "core/random.h"
+
+namespace tern {
+namespace {
+
+constexpr Milliseconds kFirstDelay{100};
+
+bool may_work_in_a_moment(const Error& error) {
+  return error.code == Code::unavailable || error.code == Code::deadline_exceeded;
+}
+
+// Half to all of it, so that threads and machines that failed together do not return together.
+Nanoseconds delay_after(int64_t sample, int attempts) {
+  const auto random =
+      philox4x32({static_cast<uint32_t>(attempts), 0, 0, 0},
+                 {static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32)});
+  const double fraction = 0.5 + 0.5 * (random[0] * 0x1.0p-32);
+  const Nanoseconds full = kFirstDelay * (1 << (attempts - 1));
+  return Nanoseconds(static_cast<int64_t>(static_cast<double>(full.count()) * fraction));
+}
+
+}  // namespace
+
+Result<BytesView> fetch_with_retries(const Dataset& dataset, int64_t sample, Bytes& buffer,
+                                     Clock* clock, const std::stop_token& stop) {
+  Nanoseconds waited{0};
+  for (int attempts = 1;; ++attempts) {
+    Result<BytesView> stored = dataset.fetch(sample, buffer);
+    if (stored || clock == nullptr || !may_work_in_a_moment(stored.error())) return stored;
+    if (attempts == kFetchAttemptsMax) {
+      return fail(stored.error().code,
+                  fmt::format("{}; gave up after {} attempts in {:.1f} s", stored.error().message,
+                              attempts, to_seconds(waited)));
+    }
+    const Nanoseconds delay = delay_after(sample, attempts);
+    if (!clock->wait_for(delay, stop)) {
+      return fail(Code::cancelled, "stopped before it was read again: " + stored.error().message);
+    }
+    waited += delay;
+  }
+}
+
+}  // namespace tern

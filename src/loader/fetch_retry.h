@@ -1,0 +1,25 @@
+// Reading a sample again when its disk or server did not answer for a moment.
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+
+#include "core/bytes.h"
+#include "core/clock.h"
+#include "core/result.h"
+#include "dataset/dataset.h"
+
+namespace tern {
+
+// Reads of one sample, the first included: with the waits between them, which double from a tenth
+// of a second, about 12 seconds. A file server that is started again takes no longer.
+inline constexpr int kFetchAttemptsMax = 8;
+
+// Dataset::fetch(), tried again while it says `unavailable` (EIO, ESTALE, EAGAIN, ETIMEDOUT, a
+// store that is away) or `deadline_exceeded`; the last error is returned with what was tried.
+// Blocks until then. When `stop` fires while it waits: `cancelled`. Without a clock nothing is
+// tried again.
+Result<BytesView> fetch_with_retries(const Dataset& dataset, int64_t sample, Bytes& buffer,
+                                     Clock* clock, const std::stop_token& stop);
+
+}  // namespace tern
