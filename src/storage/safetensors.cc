@@ -19,6 +19,9 @@ constexpr size_t kLengthBytes = 8;
 // The reference implementation's limit, so that we write and read what it does.
 constexpr uint64_t kHeaderBytesMax = 100'000'000;
 constexpr char kMetadataKey[] = "__metadata__";
+// An ordinary header is three deep. A file of nothing but brackets would take fifty times its size.
+constexpr int kDepthMax = 16;
+constexpr size_t kDimensionsMax = 64;
 
 constexpr std::pair<std::string_view, int64_t> kDtypes[] = {
     {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
@@ -76,6 +79,7 @@ Result<Entry> parse_entry(const std::string& name, const Json& json) {
   if (offsets == json.end() || !offsets->is_array() || offsets->size() != 2) {
     return bad_tensor(name, "no data_offsets");
   }
+  if (shape->size() > kDimensionsMax) return bad_tensor(name, "its shape is no shape");
   Entry entry;
   entry.tensor.name = name;
   entry.tensor.dtype = dtype->get<std::string>();
@@ -111,6 +115,25 @@ Result<std::map<std::string, std::string>> parse_metadata(const Json& json) {
   return metadata;
 }
 
+// Looks at the brackets outside of texts alone; whether they match is the parser's to say.
+bool is_too_deep(BytesView text) {
+  int depth = 0;
+  bool is_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_text && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      is_text = !is_text;
+    } else if (!is_text && (c == '{' || c == '[')) {
+      if (++depth > kDepthMax) return true;
+    } else if (!is_text && (c == '}' || c == ']')) {
+      --depth;
+    }
+  }
+  return false;
+}
+
 // The header's JSON object. JSON libraries keep the last of equal keys; a file with a tensor twice
 // is damaged, so keys are watched while they are parsed.
 Result<Json> parse_header(BytesView text) {
@@ -118,6 +141,7 @@ Result<Json> parse_header(BytesView text) {
   if (!text.starts_with('{') || text.find('\0') != BytesView::npos) {
     return damaged("its header is no JSON object");
   }
+  if (is_too_deep(text)) return damaged("its header is nested too deep");
   std::set<std::string> keys;
   bool repeated = false;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {

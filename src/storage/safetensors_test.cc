@@ -106,6 +106,19 @@ TEST(Safetensors, HeaderLengthIsCheckedBeforeUse) {
   }
 }
 
+TEST(Safetensors, AHeaderOfBracketsIsRefusedBeforeItIsParsed) {
+  const std::string brackets(1'000'000, '[');
+  expect_corrupt("{\"a\":" + brackets, "", "nested too deep");
+  expect_corrupt("{\"a\":[" + std::string(1'000, '{') + "]}", "", "nested too deep");
+  std::string dimensions = R"({"t":{"dtype":"U8","data_offsets":[0,1],"shape":[1)";
+  for (int i = 0; i < 64; ++i) dimensions += ",1";
+  expect_corrupt(dimensions + "]}}", "x", "no shape");
+  // Brackets and quotes in names are only letters.
+  const Bytes odd = write_safetensors(
+      {.tensors = {{"[[[[[[[[[[[[[[[[[[[[[[\\\"{{{{{{{{{{{{{{{{{{{{{{{", "U8", {1}, "x"}}});
+  EXPECT_TRUE(parse_safetensors(odd).has_value());
+}
+
 TEST(Safetensors, WrongHeadersAreNamed) {
   using namespace std::string_view_literals;
   expect_corrupt("", "", "no JSON object");
