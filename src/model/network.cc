@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "model/model_names.h"
+#include "model/resnet.h"
+
 namespace tern {
 namespace {
 
@@ -27,6 +30,7 @@ class SmallCnn final : public Network {
     if (dropout_ > 0) x = torch::dropout(x, dropout_, is_training());
     return fc2_(x);
   }
+  std::string head() const override { return "fc2"; }
 
  private:
   static torch::nn::Conv2d convolution(int64_t in, int64_t out) {
@@ -56,6 +60,7 @@ class CifarTutorial final : public Network {
     x = torch::relu(fc2_(x));
     return fc3_(x);
   }
+  std::string head() const override { return "fc3"; }
 
   // What is left of a side after two unpadded 5x5 convolutions, each halved by pooling.
   static int64_t pooled(int64_t side) { return ((side - 4) / 2 - 4) / 2; }
@@ -66,6 +71,19 @@ class CifarTutorial final : public Network {
 };
 
 }  // namespace
+
+void Network::to(torch::Device device, torch::Dtype type, bool non_blocking) {
+  Module::to(device, non_blocking);
+  to(type, non_blocking);
+}
+
+void Network::to(torch::Dtype type, bool non_blocking) {
+  auto tensors = parameters();
+  for (auto& buffer : buffers()) tensors.push_back(buffer);
+  for (auto& tensor : tensors) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(type, non_blocking));
+  }
+}
 
 Result<std::shared_ptr<Network>> make_network(const ModelOptions& options, NetworkShape shape) {
   const auto too_small = [&](int64_t least) {
@@ -84,6 +102,7 @@ Result<std::shared_ptr<Network>> make_network(const ModelOptions& options, Netwo
     }
     return std::make_shared<CifarTutorial>(shape);
   }
+  if (is_resnet(options.name)) return make_resnet(options, shape);
   return fail(Code::invalid, fmt::format("there is no model '{}'; see model.name in "
                                          "`tern train --options`",
                                          options.name));
