@@ -10,6 +10,7 @@ using tern::nvml::Device;
 using tern::nvml::Memory;
 using tern::nvml::ProcessInfo;
 using tern::nvml::Return;
+using tern::nvml::Utilization;
 
 constexpr Return kOk = tern::nvml::kSuccess;
 constexpr int kNotFound = 6;
@@ -98,6 +99,18 @@ Return nvmlDeviceGetEnforcedPowerLimit(Device, unsigned* milliwatts) {
 }
 Return nvmlDeviceGetTemperature(Device, unsigned, unsigned* celsius) {
   *celsius = 41;
+  return state().device;
+}
+Return nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
+  *utilization = {.gpu_percent = index_of(device) == 0 ? 97U : 0U, .memory_percent = 40};
+  return state().device;
+}
+Return nvmlDeviceGetPowerUsage(Device, unsigned* milliwatts) {
+  *milliwatts = 612250;
+  return state().device;
+}
+Return nvmlDeviceGetClockInfo(Device, unsigned kind, unsigned* mhz) {
+  *mhz = kind == 1 ? 1980 : 3201;
   return state().device;
 }
 Return nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* found) {

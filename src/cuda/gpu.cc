@@ -49,6 +49,9 @@ struct GpuDriver::Library {
   nvml::Return (*temperature)(nvml::Device, unsigned, unsigned*) = nullptr;
   nvml::Return (*processes)(nvml::Device, unsigned*, nvml::ProcessInfo*) = nullptr;
   nvml::Return (*energy_mj)(nvml::Device, unsigned long long*) = nullptr;
+  nvml::Return (*utilization)(nvml::Device, nvml::Utilization*) = nullptr;
+  nvml::Return (*power_mw)(nvml::Device, unsigned*) = nullptr;
+  nvml::Return (*clock_mhz)(nvml::Device, unsigned, unsigned*) = nullptr;
 
   Library() = default;
   Library(const Library&) = delete;
@@ -69,6 +72,9 @@ struct GpuDriver::Library {
     find(power_limit_mw, "nvmlDeviceGetEnforcedPowerLimit");
     find(temperature, "nvmlDeviceGetTemperature");
     find(energy_mj, "nvmlDeviceGetTotalEnergyConsumption");
+    find(utilization, "nvmlDeviceGetUtilizationRates");
+    find(power_mw, "nvmlDeviceGetPowerUsage");
+    find(clock_mhz, "nvmlDeviceGetClockInfo");
     if (!find(processes, "nvmlDeviceGetComputeRunningProcesses_v3")) {
       find(processes, "nvmlDeviceGetComputeRunningProcesses_v2");
     }
@@ -81,6 +87,22 @@ struct GpuDriver::Library {
            find(uuid, "nvmlDeviceGetUUID") &&
            find(capability, "nvmlDeviceGetCudaComputeCapability") &&
            find(memory, "nvmlDeviceGetMemoryInfo");
+  }
+
+  // The answer to an optional question, if there is one.
+  static std::optional<double> ask(nvml::Return (*question)(nvml::Device, unsigned*),
+                                   nvml::Device device) {
+    unsigned value = 0;
+    if (question == nullptr || question(device, &value) != nvml::kSuccess) return std::nullopt;
+    return value;
+  }
+  static std::optional<double> ask(nvml::Return (*question)(nvml::Device, unsigned, unsigned*),
+                                   nvml::Device device, unsigned which) {
+    unsigned value = 0;
+    if (question == nullptr || question(device, which, &value) != nvml::kSuccess) {
+      return std::nullopt;
+    }
+    return value;
   }
 
   std::string explain(nvml::Return error) const {
@@ -187,15 +209,9 @@ Result<Gpu> GpuDriver::read_gpu(unsigned index) {
     gpu.memory_bytes = to_signed(memory.total_bytes);
     gpu.memory_used_bytes = to_signed(memory.used_bytes);
   }
-  unsigned value = 0;
-  if (library_->power_limit_mw != nullptr &&
-      library_->power_limit_mw(device, &value) == nvml::kSuccess) {
-    gpu.power_limit_watts = value / 1000.0;
-  }
-  if (library_->temperature != nullptr &&
-      library_->temperature(device, nvml::kTemperatureOfGpu, &value) == nvml::kSuccess) {
-    gpu.temperature_c = value;
-  }
+  gpu.power_limit_watts = Library::ask(library_->power_limit_mw, device).value_or(0) / 1000.0;
+  gpu.temperature_c =
+      Library::ask(library_->temperature, device, nvml::kTemperatureOfGpu).value_or(0);
   if (library_->processes == nullptr) return gpu;
   // Some may come between counting and listing; then the list is tried once more, larger.
   unsigned count = 16;
@@ -210,11 +226,56 @@ Result<Gpu> GpuDriver::read_gpu(unsigned index) {
     if (error != nvml::kSuccess) break;
     found.resize(std::min<size_t>(count, found.size()));
     for (const nvml::ProcessInfo& process : found) {
-      gpu.processes.push_back({process.pid, to_signed(process.used_memory_bytes)});
+      gpu.processes.push_back(
+          {.pid = process.pid, .memory_bytes = to_signed(process.used_memory_bytes)});
     }
     break;
   }
   return gpu;
+}
+
+Result<GpuUse> GpuDriver::use(int index) {
+  nvml::Device device = nullptr;
+  const nvml::Return error =
+      index < 0 ? nvml::kNotSupported : library_->device(static_cast<unsigned>(index), &device);
+  if (error != nvml::kSuccess) {
+    return fail(Code::unavailable, fmt::format("cannot reach GPU {}: {}; {}", index,
+                                               library_->explain(error), what_to_do(error)));
+  }
+  GpuUse use;
+  nvml::Utilization utilization{};
+  if (library_->utilization != nullptr &&
+      library_->utilization(device, &utilization) == nvml::kSuccess) {
+    use.activity = utilization.gpu_percent / 100.0;
+    use.memory_activity = utilization.memory_percent / 100.0;
+  }
+  const auto watts = [](std::optional<double> milliwatts) {
+    if (milliwatts) *milliwatts /= 1000.0;
+    return milliwatts;
+  };
+  use.power_watts = watts(Library::ask(library_->power_mw, device));
+  use.power_limit_watts = watts(Library::ask(library_->power_limit_mw, device));
+  use.sm_clock_mhz = Library::ask(library_->clock_mhz, device, nvml::kClockOfSms);
+  use.memory_clock_mhz = Library::ask(library_->clock_mhz, device, nvml::kClockOfMemory);
+  use.temperature_c = Library::ask(library_->temperature, device, nvml::kTemperatureOfGpu);
+  nvml::Memory memory{};
+  if (library_->memory(device, &memory) == nvml::kSuccess) {
+    use.memory_used_bytes = static_cast<double>(to_signed(memory.used_bytes));
+  }
+  return use;
+}
+
+Result<std::vector<GpuProcess>> GpuDriver::other_processes(int index, int64_t own_pid,
+                                                           const std::filesystem::path& proc) {
+  if (index < 0) {
+    return fail(Code::unavailable, fmt::format("there is no GPU {}; see `nvidia-smi -L`", index));
+  }
+  ASSIGN_OR_RETURN(Gpu gpu, read_gpu(static_cast<unsigned>(index)));
+  std::erase_if(gpu.processes, [&](const GpuProcess& each) { return each.pid == own_pid; });
+  for (GpuProcess& process : gpu.processes) {
+    process.name = printable_line(read_system_file(proc / std::to_string(process.pid) / "comm"));
+  }
+  return std::move(gpu.processes);
 }
 
 Result<double> GpuDriver::energy_joules(int index) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,20 @@ namespace tern {
 struct GpuProcess {
   int64_t pid = 0;  // as the driver's pid namespace has it, which may not be ours in a container
   int64_t memory_bytes = 0;  // 0: the driver does not tell
+  std::string name;          // by other_processes(), of this machine's /proc; empty: not seen there
+};
+
+// What a GPU does at this moment. What it does not tell is nothing: 0 would be an answer.
+struct GpuUse {
+  std::optional<double> activity;  // 0 to 1: part of the last moment in which any kernel ran, which
+                                   // says nothing of how much of the GPU it used
+  std::optional<double> memory_activity;  // 0 to 1: likewise, in which memory was read or written
+  std::optional<double> power_watts;
+  std::optional<double> power_limit_watts;
+  std::optional<double> sm_clock_mhz;
+  std::optional<double> memory_clock_mhz;
+  std::optional<double> memory_used_bytes;  // by all processes
+  std::optional<double> temperature_c;
 };
 
 // What a GPU does not tell is empty, or 0.
@@ -48,6 +63,12 @@ class GpuDriver {
   // Since the driver was loaded, in joules; its difference over a time is mean power. `unavailable`
   // on GPUs that do not count it (older than Volta).
   Result<double> energy_joules(int index);
+  // `unavailable` if there is no such GPU, or it is lost.
+  Result<GpuUse> use(int index);
+  // Who else computes on the GPU, with their names by `proc`. Ask before own work begins there: in
+  // a container the driver may know this process under another pid than `own_pid`.
+  Result<std::vector<GpuProcess>> other_processes(int index, int64_t own_pid,
+                                                  const std::filesystem::path& proc = "/proc");
 
  private:
   struct Library;

@@ -37,6 +37,7 @@ struct Case {
   int32_t height = 1;
   int32_t width = 1;
   int32_t type = TERN_CUDA_F32;
+  int32_t layout = TERN_CUDA_NCHW;
   bool crops = true;
   int32_t crop_max = 127;  // crops are drawn from -crop_max to crop_max
   size_t images_off = 0;   // bytes, so that `images` is not aligned
@@ -45,8 +46,9 @@ struct Case {
   int64_t pixels() const { return count * channels * height * width; }
   std::string name() const {
     return std::to_string(count) + "x" + std::to_string(channels) + "x" + std::to_string(height) +
-           "x" + std::to_string(width) + " " + name_of(type) + (crops ? " cropped" : "") +
-           " images+" + std::to_string(images_off) + " out+" + std::to_string(out_off);
+           "x" + std::to_string(width) + " " + name_of(type) +
+           (layout == TERN_CUDA_NHWC ? " nhwc" : "") + (crops ? " cropped" : "") + " images+" +
+           std::to_string(images_off) + " out+" + std::to_string(out_off);
   }
 };
 
@@ -130,7 +132,8 @@ class GpuKernels : public testing::Test {
             .channels = c.channels,
             .height = c.height,
             .width = c.width,
-            .type = c.type};
+            .type = c.type,
+            .layout = c.layout};
   }
 
   static std::vector<uint8_t> reference(const Case& c, const Batch& batch) {
@@ -144,7 +147,8 @@ class GpuKernels : public testing::Test {
                        .channels = c.channels,
                        .height = c.height,
                        .width = c.width,
-                       .type = c.type});
+                       .type = c.type,
+                       .layout = c.layout});
     return out;
   }
 
@@ -207,6 +211,7 @@ TEST_F(GpuKernels, RandomBatchesEqualTheReference) {
            .height = up_to(70),
            .width = up_to(70),
            .type = static_cast<int32_t>(random.below(3)),
+           .layout = static_cast<int32_t>(random.below(2)),
            .crops = random.below(4) != 0,
            .crop_max = random.below(2) == 0 ? 4 : 64};
     if (random.below(2) == 0) c.width = 4 * ((c.width + 3) / 4);
@@ -234,6 +239,9 @@ TEST_F(GpuKernels, OddShapesEqualTheReference) {
   for (Case c : shapes) {
     for (const int32_t type : {TERN_CUDA_F32, TERN_CUDA_F16, TERN_CUDA_BF16}) {
       c.type = type;
+      c.layout = TERN_CUDA_NCHW;
+      check(c, 7);
+      c.layout = TERN_CUDA_NHWC;
       check(c, 7);
     }
   }

@@ -109,6 +109,59 @@ TEST_F(GpuTest, EnergyIsInJoulesAndOfTheGpuAskedFor) {
   EXPECT_FALSE((*driver)->energy_joules(-1).has_value());
 }
 
+TEST_F(GpuTest, UseIsThatOfTheGpuAskedForInOneUnitEach) {
+  const auto driver = GpuDriver::open(kFake);
+  ASSERT_TRUE(driver.has_value());
+  const auto use = (*driver)->use(0);
+  ASSERT_TRUE(use.has_value());
+  EXPECT_EQ(use->activity, 0.97);
+  EXPECT_EQ(use->memory_activity, 0.4);
+  EXPECT_EQ(use->power_watts, 612.25);
+  EXPECT_EQ(use->power_limit_watts, 699.5);
+  EXPECT_EQ(use->sm_clock_mhz, 1980);
+  EXPECT_EQ(use->memory_clock_mhz, 3201);
+  EXPECT_EQ(use->memory_used_bytes, 1ULL << 30);
+  EXPECT_EQ(use->temperature_c, 41);
+  // An idle GPU answers 0, which is not the same as no answer.
+  EXPECT_EQ((*driver)->use(1).value_or({}).activity, 0.0);
+  EXPECT_FALSE((*driver)->use(2).has_value());
+  EXPECT_FALSE((*driver)->use(-1).has_value());
+}
+
+TEST_F(GpuTest, AGpuThatTellsNothingHasNoUse) {
+  set(0, 3, 1);
+  const auto driver = GpuDriver::open(kFake);
+  ASSERT_TRUE(driver.has_value());
+  const auto use = (*driver)->use(0);
+  ASSERT_TRUE(use.has_value());
+  EXPECT_EQ(use->activity, std::nullopt);
+  EXPECT_EQ(use->power_watts, std::nullopt);
+  EXPECT_EQ(use->sm_clock_mhz, std::nullopt);
+  EXPECT_EQ(use->temperature_c, std::nullopt);
+}
+
+TEST_F(GpuTest, OthersOnTheGpuAreNamedAndOurselvesAreNot) {
+  set(0, 0, 3);  // pids 100, 101 and 102
+  std::string proc = testing::TempDir() + "proc_XXXXXX";
+  ASSERT_NE(mkdtemp(proc.data()), nullptr);
+  std::filesystem::create_directory(proc + "/102");
+  std::ofstream(proc + "/102/comm") << "python3\x1b[2J\n";
+  const auto driver = GpuDriver::open(kFake);
+  ASSERT_TRUE(driver.has_value());
+  const auto others = (*driver)->other_processes(0, 101, proc);
+  ASSERT_TRUE(others.has_value());
+  ASSERT_THAT(*others, SizeIs(2));
+  EXPECT_EQ((*others)[0].pid, 100);
+  EXPECT_EQ((*others)[0].memory_bytes, 5 << 20);
+  EXPECT_EQ((*others)[0].name, "");  // of another pid namespace
+  EXPECT_EQ((*others)[1].pid, 102);
+  EXPECT_EQ((*others)[1].name, "python3?[2J");  // whoever names a process does not move our cursor
+  EXPECT_THAT((*driver)->other_processes(1, 101, proc).value_or({{}}), SizeIs(0));
+  EXPECT_FALSE((*driver)->other_processes(2, 101, proc).has_value());
+  EXPECT_FALSE((*driver)->other_processes(-1, 101, proc).has_value());
+  std::filesystem::remove_all(proc);
+}
+
 TEST_F(GpuTest, ADriverThatIsNotLoadedMattersOnlyWhereThereIsAGpu) {
   set(9, 0, 0);
   std::string folder = testing::TempDir() + "gpu_XXXXXX";

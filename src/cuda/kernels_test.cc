@@ -44,7 +44,7 @@ TEST(CudaKernels, LibraryOfAnotherBuildIsRefused) {
   const auto other = CudaKernels::open(TERN_FAKE_OTHER);
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code, Code::failed_precondition);
-  EXPECT_THAT(other.error().message, HasSubstr("its interface is 2 and not 1"));
+  EXPECT_THAT(other.error().message, HasSubstr("its interface is 3 and not 2"));
 
   const auto lacking = CudaKernels::open(TERN_FAKE_LACKING);
   ASSERT_FALSE(lacking.has_value());

@@ -233,6 +233,7 @@ TEST_F(CudaLibrary, NonsenseIsRefusedBeforeAnyWork) {
   (bad["width"] = good).width = -3;
   (bad["type"] = good).type = 3;
   (bad["negative type"] = good).type = -1;
+  (bad["layout"] = good).layout = 2;
   (bad["images"] = good).images = nullptr;
   (bad["mean"] = good).mean = nullptr;
   (bad["stddev"] = good).stddev = nullptr;

@@ -19,11 +19,20 @@ constexpr unsigned kDriverVersionBytes = 80;
 constexpr unsigned kNameBytes = 96;
 constexpr unsigned kUuidBytes = 96;
 constexpr unsigned kTemperatureOfGpu = 0;
+constexpr unsigned kClockOfSms = 1;
+constexpr unsigned kClockOfMemory = 2;
 
 struct Memory {
   unsigned long long total_bytes;
   unsigned long long free_bytes;
   unsigned long long used_bytes;
+};
+
+// Of nvmlDeviceGetUtilizationRates: percent of the last moment (1/6 s to 1 s) in which a kernel
+// ran, and in which memory was read or written.
+struct Utilization {
+  unsigned gpu_percent;
+  unsigned memory_percent;
 };
 
 // Of nvmlDeviceGetComputeRunningProcesses_v2 and _v3.

@@ -87,7 +87,13 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned x = (group - y * row_groups) * kPixels;
     const unsigned x_mirrored = p.width - kPixels - x;
     const uint8_t* plane = p.images + (first * p.channels + blockIdx.x) * plane_pixels;
-    Bits* out = static_cast<Bits*>(p.out) + (plane - p.images) + int64_t{y} * p.width + x;
+    // From a pixel to the next. The blocks of the other channels fill what lies between; caches
+    // make whole lines of it before they reach memory.
+    const int64_t step = p.layout == TERN_CUDA_NHWC ? p.channels : 1;
+    const int64_t image = p.layout == TERN_CUDA_NHWC
+                              ? first * p.channels * plane_pixels + blockIdx.x
+                              : plane - p.images;
+    Bits* out = static_cast<Bits*>(p.out) + image + (int64_t{y} * p.width + x) * step;
     // Unrolling gains nothing: with 2,048 threads on a multiprocessor there is enough in flight.
 #pragma unroll 1
     for (int64_t n = first; n < p.count; n += stride) {
@@ -101,9 +107,16 @@ __global__ void __launch_bounds__(kThreads)
       if constexpr (kPixels == 4) {
         unsigned pixels = inside ? four_pixels(row, p.width, static_cast<int>(in_x)) : 0;
         if (crop.z != 0) pixels = __byte_perm(pixels, 0, 0x0123);
-        *reinterpret_cast<typename Number::Four*>(out) = {
-            table[pixels & 255U], table[(pixels >> 8) & 255U], table[(pixels >> 16) & 255U],
-            table[pixels >> 24]};
+        const typename Number::Four four = {table[pixels & 255U], table[(pixels >> 8) & 255U],
+                                            table[(pixels >> 16) & 255U], table[pixels >> 24]};
+        if (step == 1) {
+          *reinterpret_cast<typename Number::Four*>(out) = four;
+        } else {
+          out[0] = four.x;
+          out[step] = four.y;
+          out[2 * step] = four.z;
+          out[3 * step] = four.w;
+        }
       } else {
         *out = table[inside ? one_pixel(row, p.width, static_cast<int>(in_x)) : 0];
       }
@@ -122,6 +135,7 @@ size_t bytes_of(int32_t type) { return type == TERN_CUDA_F32 ? 4 : 2; }
 bool shape_is_valid(const TernCudaPrepare& p) {
   if (p.count < 0 || p.channels < 1 || p.height < 1 || p.width < 1) return false;
   if (p.type < TERN_CUDA_F32 || p.type > TERN_CUDA_BF16) return false;
+  if (p.layout != TERN_CUDA_NCHW && p.layout != TERN_CUDA_NHWC) return false;
   const int64_t plane = int64_t{p.height} * p.width;
   return plane <= INT32_MAX && p.count <= INT64_MAX / 4 / plane / p.channels;
 }

@@ -28,15 +28,19 @@ void store(const TernCudaPrepare& p, int64_t at, float value) {
 
 void prepare_reference(const TernCudaPrepare& prepare) {
   const TernCudaPrepare& p = prepare;
-  int64_t at = 0;
+  const int64_t pixels = int64_t{p.height} * p.width;
+  const bool is_nhwc = p.layout == TERN_CUDA_NHWC;
   for (int64_t n = 0; n < p.count; ++n) {
     const TernCudaCrop crop = p.crops == nullptr ? TernCudaCrop{} : p.crops[n];
     for (int64_t c = 0; c < p.channels; ++c) {
-      const uint8_t* plane = p.images + (n * p.channels + c) * p.height * p.width;
+      const uint8_t* plane = p.images + (n * p.channels + c) * pixels;
       for (int64_t y = 0; y < p.height; ++y) {
         for (int64_t x = 0; x < p.width; ++x) {
           const float scaled = static_cast<float>(pixel_at(plane, p, crop, y, x)) / 255.0F;
-          store(p, at++, (scaled - p.mean[c]) / p.stddev[c]);
+          const int64_t pixel = y * p.width + x;
+          const int64_t at = is_nhwc ? (n * pixels + pixel) * p.channels + c
+                                     : (n * p.channels + c) * pixels + pixel;
+          store(p, at, (scaled - p.mean[c]) / p.stddev[c]);
         }
       }
     }

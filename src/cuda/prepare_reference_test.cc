@@ -48,6 +48,26 @@ TEST(PrepareReference, CropsThenMirrors) {
   EXPECT_THAT(cropped({.down = 127, .right = -128}), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
+TEST(PrepareReference, NhwcPutsAPixelsChannelsTogether) {
+  const std::array<uint8_t, 8> images = {0, 51, 102, 153, 204, 255, 0, 51};  // 2 of 2 x 1 x 2
+  const std::array<float, 2> mean = {0.0F, 1.0F};
+  const std::array<float, 2> stddev = {0.2F, 0.2F};
+  std::array<float, 8> out{};
+  prepare_reference({.images = images.data(),
+                     .mean = mean.data(),
+                     .stddev = stddev.data(),
+                     .out = out.data(),
+                     .count = 2,
+                     .channels = 2,
+                     .height = 1,
+                     .width = 2,
+                     .type = TERN_CUDA_F32,
+                     .layout = TERN_CUDA_NHWC});
+  std::vector<int> values;
+  for (const float value : out) values.push_back(static_cast<int>(std::lround(value)));
+  EXPECT_THAT(values, ElementsAre(0, -3, 1, -2, 4, -5, 5, -4));
+}
+
 // CIFAR-10's first channel and Fashion-MNIST's; what LibTorch's CPU gives for
 // to(kFloat32).div_(255).sub_(mean).div_(stddev), by its bits.
 TEST(PrepareReference, NormalisesEachChannelWithTheCpusRoundings) {

@@ -13,9 +13,12 @@ extern "C" {
 #endif
 
 // Raised with every change to what is below; the two sides must agree.
-#define TERN_CUDA_INTERFACE 1
+#define TERN_CUDA_INTERFACE 2
 
 enum TernCudaType { TERN_CUDA_F32 = 0, TERN_CUDA_F16 = 1, TERN_CUDA_BF16 = 2 };
+
+// How `out` lies in memory: a channel's pixels together, or a pixel's channels.
+enum TernCudaLayout { TERN_CUDA_NCHW = 0, TERN_CUDA_NHWC = 1 };
 
 // Where one image is cropped from its padded self: out[y][x] = in[y + down][x + right], black
 // outside; then mirrored left to right if `mirror`. The loader draws it (loader/augment.h).
@@ -41,7 +44,8 @@ struct TernCudaPrepare {
   int32_t channels;
   int32_t height;
   int32_t width;
-  int32_t type;  // TernCudaType
+  int32_t type;    // TernCudaType
+  int32_t layout;  // TernCudaLayout
 };
 
 int32_t tern_cuda_interface(void);
