@@ -9,6 +9,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kWorstClasses = 5;
+
 template <typename T>
 json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
@@ -37,6 +39,18 @@ json gpu_json(const GpuLine& gpu) {
           {"peak_memory_bytes", or_null(gpu.peak_memory_bytes)}};
 }
 
+json use_json(const RunReport& report) {
+  if (!report.use) return nullptr;
+  json values = json::object();
+  for (const auto& [name, value] : report.use->values) {
+    values[name] = {{"mean", value.mean}, {"max", value.max}};
+  }
+  return {{"samples", report.use->samples},
+          {"useful_share", or_null(useful_share(report))},
+          {"power_share", or_null(report.use->power_share)},
+          {"values", values}};
+}
+
 // Where the time went, what was used, on what.
 void add_resources(json& object, const RunReport& report) {
   object["seconds"] = seconds_json(report.seconds);
@@ -46,10 +60,42 @@ void add_resources(json& object, const RunReport& report) {
   object["cpu_system_seconds"] = or_null(report.cpu_system_seconds);
   object["peak_memory_bytes"] = or_null(report.peak_memory_bytes);
   object["gpu"] = report.gpu ? gpu_json(*report.gpu) : json(nullptr);
+  object["use"] = use_json(report);
   object["machine"] = report.machine ? machine_json(*report.machine) : json(nullptr);
   object["device"] = text_or_null(report.device);
   object["libtorch"] = text_or_null(report.libtorch);
   object["fingerprint"] = text_or_null(report.fingerprint);
+}
+
+// What happened to the learning: the weights it began with, where it diverged, when it was good
+// enough, and for which classes it is worst.
+void add_learning(json& object, const RunReport& report) {
+  object["init"] = nullptr;
+  if (const auto& init = report.init) {
+    object["init"] = {{"file", init->file},          {"sha256", init->sha256},
+                      {"loaded", init->tensors},     {"head_replaced", init->head_replaced},
+                      {"top1", or_null(init->top1)}, {"top5", or_null(init->top5)}};
+  }
+  object["diverged"] = json::array();
+  for (const DivergedLine& line : report.diverged) {
+    object["diverged"].push_back({{"step", line.step},
+                                  {"loss", or_null(line.loss)},
+                                  {"cause", line.cause},
+                                  {"done", line.done},
+                                  {"to_step", line.to_step},
+                                  {"rate_factor", line.rate_factor}});
+  }
+  object["target"] = nullptr;
+  if (const auto& target = report.target) {
+    object["target"] = {{"epoch", target->epoch},        {"step", target->step},
+                        {"hours", target->hours},        {"cost_usd", or_null(target->cost_usd)},
+                        {"top1", or_null(target->top1)}, {"top5", or_null(target->top5)}};
+  }
+  object["class_top1"] = report.class_top1.empty() ? json(nullptr) : json(report.class_top1);
+  object["worst_classes"] = json::array();
+  for (const ClassLine& line : worst_classes(report, kWorstClasses)) {
+    object["worst_classes"].push_back({{"class", line.index}, {"top1", line.top1}});
+  }
 }
 
 json process_json(const ProcessLine& process) {
@@ -100,6 +146,7 @@ json report_json(const RunReport& report) {
                  {"warnings", report.warnings},
                  {"processes", json::array()}};
   add_resources(object, report);
+  add_learning(object, report);
   add_evaluation(object, report.last_evaluation);
   const auto& best = report.best_evaluation;
   object["best_top1"] = best ? json(best->top1) : json(nullptr);

@@ -214,6 +214,16 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
   report.machine = Machine{.cpu = tall, .kernel = prose, .instance_type = tall};
   report.libtorch = report.device = report.verdict = prose;
 
+  report.init = InitLine{.file = tall, .top1 = 1e300, .top5 = 1e300};
+  report.diverged.assign(50, {.step = 1LL << 53, .cause = tall, .done = "rolled_back"});
+  report.target = TargetLine{.epoch = 1LL << 53, .hours = 1e15, .cost_usd = 1e15, .top1 = 1e300};
+  report.class_top1.assign(1000, 0.5);
+  report.use = UseLine{.values = {{"gpu/power_watts", {1e15, 1e15}},
+                                  {"gpu/power_limit_watts", {1e15, 1e15}},
+                                  {"gpu/sm_clock_mhz", {1e15, 1e15}},
+                                  {"cpu_process_cores", {1e15, 1e15}},
+                                  {"disk_read_bytes_per_second", {1e15, 1e15}}}};
+
   const std::string text = format_report(report);
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 40) << text;
   size_t column = 0;
@@ -222,7 +232,7 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
     ASSERT_LE(column, 100U) << text;
     ASSERT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= 0x20U) << text;
   }
-  EXPECT_THAT(text, HasSubstr("the last 3 of 50"));
+  EXPECT_THAT(text, HasSubstr("the last 2 of 50"));
   EXPECT_THAT(text, HasSubstr("and 49 before these"));
 }
 

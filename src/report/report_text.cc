@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/progress.h"
+#include "report/learning_text.h"
 #include "report/run_report.h"
 #include "report/screen.h"
 #include "report/time_text.h"
@@ -14,16 +15,29 @@ namespace tern {
 namespace {
 
 // The screen: 40 lines of 100 columns. These limits and a line for every other row add up to it.
-constexpr size_t kReasonLines = 3;
-constexpr size_t kNextLines = 2;
-constexpr size_t kMachineLines = 2;
-constexpr size_t kVerdictLines = 3;
-constexpr size_t kProcesses = 3;
+struct Limits {
+  size_t reason_lines = 3;
+  size_t next_lines = 2;
+  size_t machine_lines = 2;
+  size_t verdict_lines = 3;
+  size_t processes = 3;
+};
 constexpr size_t kWarnings = 2;
 constexpr size_t kHostColumns = 20;
 constexpr size_t kEndedColumns = 34;
 
-std::string percent(double share) { return fmt::format("{:.2f} %", share * 100.0); }
+// Rows that only some runs have take their lines from those that can be shorter, the least missed
+// first.
+Limits limits_beside(size_t extra_rows) {
+  Limits limits;
+  for (size_t* limit : {&limits.machine_lines, &limits.processes, &limits.verdict_lines,
+                        &limits.reason_lines, &limits.next_lines}) {
+    if (extra_rows == 0) break;
+    --*limit;
+    --extra_rows;
+  }
+  return limits;
+}
 
 std::string accuracy_text(const RunReport& report) {
   if (!report.last_evaluation) return "not evaluated yet";
@@ -164,12 +178,12 @@ std::string recipe_text(const RunReport& report) {
   return fmt::format("{}, branched from {}", report.recipe, report.branched_from);
 }
 
-void add_processes(Screen& screen, const std::vector<ProcessLine>& processes) {
+void add_processes(Screen& screen, const std::vector<ProcessLine>& processes, size_t shown) {
   if (processes.size() < 2) return;  // the rows above have said it all
   screen.blank();
-  const size_t first = processes.size() > kProcesses ? processes.size() - kProcesses : 0;
+  const size_t first = processes.size() > shown ? processes.size() - shown : 0;
   const std::string which =
-      first == 0 ? "process" : fmt::format("the last {} of {}", kProcesses, processes.size());
+      first == 0 ? "process" : fmt::format("the last {} of {}", shown, processes.size());
   screen.line(fmt::format("{:>4}  {:<{}}  {:>21}  {:>11}  {}", "", which, kHostColumns, "steps",
                           "time", "ended"));
   for (size_t i = first; i < processes.size(); ++i) {
@@ -204,26 +218,34 @@ void add_warnings(Screen& screen, const std::vector<std::string>& warnings, size
 }  // namespace
 
 std::string format_report(const RunReport& report) {
+  const LearningRows rows = learning_rows(report);
+  const Limits limits = limits_beside(rows.count());
   Screen screen;
   screen.line(fmt::format("run {}: {}", report.run, status_name(report.status)));
-  screen.row(report.status == RunStatus::running ? "now" : "ended", report.reason, kReasonLines);
-  screen.row("next", report.next_step, kNextLines);
+  screen.row(report.status == RunStatus::running ? "now" : "ended", report.reason,
+             limits.reason_lines);
+  screen.row("next", report.next_step, limits.next_lines);
   screen.blank();
   screen.row("recipe", recipe_text(report));
   screen.row("progress", progress_text(report));
   screen.row("accuracy", accuracy_text(report));
+  screen.row("worst classes", rows.worst_classes);
+  screen.row("target", rows.target);
+  screen.row("weights", rows.weights);
+  screen.row("diverged", rows.diverged);
   screen.row("loss", loss_text(report));
   screen.row("throughput", throughput_text(report));
   screen.row("interruptions", interruptions_text(report));
   screen.row("checkpoints", checkpoints_text(report));
   screen.row("cost", cost_text(report));
-  screen.row("machine", machine_text(report), kMachineLines);
+  screen.row("machine", machine_text(report), limits.machine_lines);
   screen.row("cpu, memory", used_text(report));
   screen.row("gpu", gpu_text(report));
+  screen.row("use", rows.use);
   screen.blank();
   add_time_rows(screen, report);
-  screen.row("verdict", report.verdict, kVerdictLines);
-  add_processes(screen, report.processes);
+  screen.row("verdict", report.verdict, limits.verdict_lines);
+  add_processes(screen, report.processes, limits.processes);
   screen.row("bad samples", bad_samples_text(report.bad_samples));
   // The row of bad samples takes the place of a warning: the screen has no line to spare.
   add_warnings(screen, report.warnings, report.bad_samples.empty() ? kWarnings : kWarnings - 1);

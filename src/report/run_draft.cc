@@ -50,6 +50,49 @@ void begin_process(RunDraft& draft, const json& record) {
   }
 }
 
+// Empty if there is none, or one of its numbers is no accuracy.
+std::vector<double> find_class_top1(const json& record) {
+  std::vector<double> classes;
+  const auto list = record.find("class_top1");
+  if (list == record.end() || !list->is_array()) return {};
+  for (const json& top1 : *list) {
+    if (!top1.is_number()) return {};
+    const double value = top1.get<double>();
+    if (!(value >= 0 && value <= 1)) return {};
+    classes.push_back(value);
+  }
+  return classes;
+}
+
+InitLine parse_init(const json& record) {
+  const auto replaced = record.find("head_replaced");
+  return {
+      .file = text_or(record, "file", "a file without a name"),
+      .sha256 = text_or(record, "sha256", ""),
+      .tensors = count_or(record, "loaded", 0),
+      .head_replaced = replaced != record.end() && replaced->is_boolean() && replaced->get<bool>(),
+      .top1 = find_number(record, "top1"),
+      .top5 = find_number(record, "top5")};
+}
+
+DivergedLine parse_diverged(const json& record) {
+  return {.step = count_or(record, "step", 0),
+          .loss = find_number(record, "loss"),
+          .cause = text_or(record, "cause", "no cause told"),
+          .done = text_or(record, "done", "stopped"),
+          .to_step = count_or(record, "to_step", 0),
+          .rate_factor = find_amount(record, "rate_factor").value_or(1)};
+}
+
+TargetLine parse_target(const json& record) {
+  return {.epoch = count_or(record, "epoch", 0),
+          .step = count_or(record, "step", 0),
+          .hours = find_amount(record, "hours").value_or(0),
+          .cost_usd = find_amount(record, "cost_usd"),
+          .top1 = find_number(record, "top1"),
+          .top5 = find_number(record, "top5")};
+}
+
 void add_evaluation(RunDraft& draft, const json& record) {
   const std::optional<double> top1 = find_number(record, "top1");
   if (!top1) {
@@ -64,6 +107,10 @@ void add_evaluation(RunDraft& draft, const json& record) {
                                .top5 = find_number(record, "top5").value_or(kNone)};
   RunReport& report = draft.report;
   report.last_evaluation = line;
+  draft.epochs.push_back({.step = line.step, .epochs_done = line.epoch});
+  if (std::vector<double> classes = find_class_top1(record); !classes.empty()) {
+    report.class_top1 = std::move(classes);
+  }
   if (!report.best_evaluation || line.top1 > report.best_evaluation->top1) {
     report.best_evaluation = line;
   }
@@ -129,14 +176,22 @@ ProcessDraft* find_process(RunDraft& draft, const std::map<int64_t, size_t>& own
 
 void add_step(RunDraft& draft, const std::map<int64_t, size_t>& owners, const json& record) {
   const std::optional<int64_t> step = find_count(record, "step");
-  if (!step || record.contains("epoch_done")) return;
-  draft.steps.push_back({.step = *step, .loss = find_number(record, "loss")});
+  if (!step) return;
+  if (record.contains("epoch_done")) {
+    draft.epochs.push_back({.step = *step, .epochs_done = count_or(record, "epoch_done", 0)});
+    return;
+  }
+  draft.steps.push_back(
+      {.step = *step, .epoch = count_or(record, "epoch", 0), .loss = find_number(record, "loss")});
   draft.report.samples += count_or(record, "samples", 0);
   ProcessDraft* process = find_process(draft, owners, record);
   if (process == nullptr) return;
   process->last_ms = std::max(process->last_ms, count_or(record, "ms", 0));
   // An end record's own count stands: it was written after the last step.
-  if (!process->end) process->line.last_step = std::max(process->line.last_step, *step);
+  if (!process->end) {
+    const int64_t before = process->went_back ? 0 : process->line.last_step;
+    process->line.last_step = std::max(before, *step);
+  }
   read_step(process->used, record);
 }
 
@@ -182,6 +237,17 @@ void add_ledger_record(RunDraft& draft, const json& record) {
     add_bad_sample(report, record);
   } else if (kind == "evaluation") {
     add_evaluation(draft, record);
+  } else if (kind == "init") {
+    report.init = parse_init(record);
+  } else if (kind == "diverged") {
+    report.diverged.push_back(parse_diverged(record));
+    if (report.diverged.back().done == "rolled_back") {
+      process.went_back = true;
+      process.line.last_step = report.diverged.back().to_step;
+    }
+  } else if (kind == "target") {
+    // The first counts: a run that goes on may reach it again.
+    if (!report.target) report.target = parse_target(record);
   } else if (kind == "end") {
     add_end(draft, process, record);
   }

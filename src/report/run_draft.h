@@ -21,6 +21,7 @@ struct ProcessDraft {
   int64_t last_ms = 0;               // last sign of life
   std::optional<RunStatus> end;      // of its end record; nothing: it has written none
   std::optional<double> end_wall_s;  // from the end record
+  bool went_back = false;            // a loss diverged: its newest step is not its largest
   int64_t end_steps_lost = 0;        // from the end record: the final save failed
   std::string reason;                // from the end record
   std::string notice_source;         // "SIGTERM"
@@ -30,7 +31,14 @@ struct ProcessDraft {
 // A step as the metrics have it.
 struct StepLoss {
   int64_t step = 0;
+  int64_t epoch = 0;  // that it belongs to: as many whole ones were done before
   std::optional<double> loss;
+};
+
+// A moment at which so many whole epochs were done, by a line that says so.
+struct EpochMark {
+  int64_t step = 0;
+  int64_t epochs_done = 0;
 };
 
 // The report and what is needed to finish it.
@@ -38,7 +46,8 @@ struct RunDraft {
   RunReport report;
   std::vector<ProcessDraft> processes;
   std::vector<StepLoss> steps;  // in the order of the file; a repeated step is there twice
-  int64_t resume_step = 0;      // where the next process would begin, by the ledger
+  std::vector<EpochMark> epochs;
+  int64_t resume_step = 0;  // where the next process would begin, by the ledger
   int64_t samples_per_epoch = 0;
   int64_t batch = 0;
   int64_t skipped = 0;  // damaged lines

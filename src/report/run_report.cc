@@ -8,6 +8,8 @@
 
 #include "core/clock.h"
 #include "report/run_draft.h"
+#include "report/sampler.h"
+#include "report/use.h"
 #include "report/verdict.h"
 #include "storage/ledger.h"
 #include "storage/prefix_store.h"
@@ -178,12 +180,27 @@ void settle_resources(RunDraft& draft) {
                             .loader_threads = used.back().loader_threads});
 }
 
-void settle_totals(RunDraft& draft, const ReportOptions& options) {
+// Whole epochs that lie behind the step the run is at. What the records say counts, because batches
+// may differ from epoch to epoch; lines beyond that step were lost, and are done again.
+void settle_epochs(RunDraft& draft) {
   RunReport& report = draft.report;
+  for (const EpochMark& mark : draft.epochs) {
+    if (mark.step <= report.step)
+      report.epochs_done = std::max(report.epochs_done, mark.epochs_done);
+  }
+  for (const StepLoss& line : draft.steps) {
+    if (line.step <= report.step) report.epochs_done = std::max(report.epochs_done, line.epoch);
+  }
+  if (!draft.steps.empty() || !draft.epochs.empty()) return;
+  // The metrics are gone, and nothing was evaluated.
   if (draft.batch > 0 && draft.samples_per_epoch > 0) {
     const int64_t steps_per_epoch = (draft.samples_per_epoch + draft.batch - 1) / draft.batch;
     report.epochs_done = report.step / steps_per_epoch;
   }
+}
+
+void settle_totals(RunDraft& draft, const ReportOptions& options) {
+  RunReport& report = draft.report;
   // Below the records' own millisecond a rate would only be noise.
   if (report.wall_seconds >= 0.001) {
     report.samples_per_second = static_cast<double>(report.samples) / report.wall_seconds;
@@ -207,6 +224,22 @@ std::string_view status_name(RunStatus status) {
   return "unknown";
 }
 
+std::vector<ClassLine> worst_classes(const RunReport& report, size_t count) {
+  std::vector<ClassLine> classes;
+  for (const double top1 : report.class_top1) {
+    classes.push_back({.index = static_cast<int64_t>(classes.size()), .top1 = top1});
+  }
+  std::ranges::stable_sort(classes, {}, &ClassLine::top1);
+  classes.resize(std::min(classes.size(), count));
+  return classes;
+}
+
+std::optional<double> useful_share(const RunReport& report) {
+  const std::optional<double>& alone = report.compute_samples_per_second;
+  if (!alone || *alone <= 0) return std::nullopt;
+  return report.samples_per_second / *alone;
+}
+
 Result<RunReport> read_report(ObjectStore& run, const std::string& run_name,
                               const ReportOptions& options) {
   RunDraft draft;
@@ -227,16 +260,20 @@ Result<RunReport> read_report(ObjectStore& run, const std::string& run_name,
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> metrics,
                    read_records(run, kMetricsObject).at("report " + run_name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> samples,
+                   read_records(run, kSamplesObject).at("report " + run_name));
   for (const json& record : ledger) add_ledger_record(draft, record);
   add_metrics(draft, metrics);
   settle_status(draft, run);
   settle_processes(draft);
   settle_resources(draft);
+  settle_epochs(draft);
   settle_totals(draft, options);
+  draft.report.use = summarise_use(samples, draft.skipped);
   if (draft.skipped > 0) {
-    draft.report.warnings.push_back(
-        fmt::format("{} damaged line{} of {} and {} skipped: numbers here may be too low",
-                    draft.skipped, draft.skipped == 1 ? "" : "s", kLedgerObject, kMetricsObject));
+    draft.report.warnings.push_back(fmt::format(
+        "{} damaged line{} of {}, {} or {} skipped: numbers here may be too low", draft.skipped,
+        draft.skipped == 1 ? "" : "s", kLedgerObject, kMetricsObject, kSamplesObject));
   }
   return std::move(draft.report);
 }

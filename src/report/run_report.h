@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -57,6 +58,54 @@ struct GpuLine {
   std::optional<int64_t> peak_memory_bytes;
 };
 
+// Weights that the run was given, and how good they were before any training.
+struct InitLine {
+  std::string file;
+  std::string sha256;
+  int64_t tensors = 0;         // taken from it
+  bool head_replaced = false;  // the last layer is new: the class counts differ
+  std::optional<double> top1;
+  std::optional<double> top5;
+};
+
+// A loss that was no number any more, or exploded.
+struct DivergedLine {
+  int64_t step = 0;
+  std::optional<double> loss;  // nothing: it was no number
+  std::string cause;
+  std::string done;  // "stopped" or "rolled_back"
+  int64_t to_step = 0;
+  double rate_factor = 1;  // what the learning rate is multiplied by since
+};
+
+// When the accuracy that was asked for was reached.
+struct TargetLine {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  double hours = 0;
+  std::optional<double> cost_usd;
+  std::optional<double> top1;
+  std::optional<double> top5;
+};
+
+struct ClassLine {
+  int64_t index = 0;
+  double top1 = 0;
+};
+
+// Over the samples of the run, each weighted by its seconds.
+struct MeanAndMax {
+  double mean = 0;
+  double max = 0;
+};
+
+// What the samples say was used (docs/observe.md has the names).
+struct UseLine {
+  int64_t samples = 0;
+  std::map<std::string, MeanAndMax> values;
+  std::optional<double> power_share;  // mean power by its limit, where a GPU tells both
+};
+
 // A sample that could not be read or decoded.
 struct BadSampleLine {
   std::string sample;  // its name, file and offset
@@ -76,11 +125,15 @@ struct RunReport {
   std::string branched_from;  // "runs/a@120", or empty
   int64_t step = 0;
   int64_t total_steps = 0;
-  int64_t epochs_done = 0;
+  int64_t epochs_done = 0;           // by the records, whatever the batches were
   int64_t epochs = 0;                // that the recipe asks for
   std::optional<double> train_loss;  // of the last step
   std::optional<EvaluationLine> last_evaluation;
   std::optional<EvaluationLine> best_evaluation;
+  std::vector<double> class_top1;  // of each class, by the newest evaluation that tells it
+  std::optional<InitLine> init;    // nothing: the run began with random weights
+  std::vector<DivergedLine> diverged;
+  std::optional<TargetLine> target;
   int64_t steps_lost = 0;
   int64_t interruptions = 0;  // processes that ended before the run did
   double wall_seconds = 0;    // sum over the processes; waiting between them is not in it
@@ -93,6 +146,7 @@ struct RunReport {
   std::optional<double> cores_busy;  // CPU seconds by the wall time of the processes that told them
   std::optional<int64_t> peak_memory_bytes;
   std::optional<GpuLine> gpu;
+  std::optional<UseLine> use;            // nothing: no sample was taken
   std::optional<Machine> machine;        // of the newest process, as are the next three
   std::string device;                    // "cpu", "cuda:0", or empty
   std::string libtorch;                  // "2.11.0", or empty
@@ -113,9 +167,15 @@ struct ReportOptions {
   std::optional<int64_t> price_microusd_per_hour = std::nullopt;
 };
 
-// Reads ledger, metrics and the sequence of a run folder. not_found, with what to try, if there is
-// no run in it; corrupt if none of its ledger can be read. A run without an end record is `running`
-// while its holder may be alive, else `failed`. Damaged lines are skipped and become a warning.
+// The least accurate classes, worst first.
+std::vector<ClassLine> worst_classes(const RunReport& report, size_t count);
+// Samples per second by what compute alone would do: how much of the time was useful work.
+std::optional<double> useful_share(const RunReport& report);
+
+// Reads ledger, metrics, samples and the sequence of a run folder. not_found, with what to try, if
+// there is no run in it; corrupt if none of its ledger can be read. A run without an end record is
+// `running` while its holder may be alive, else `failed`. Damaged lines are skipped and become a
+// warning.
 Result<RunReport> read_report(ObjectStore& run, const std::string& run_name,
                               const ReportOptions& options = {});
 
