@@ -149,6 +149,9 @@ Result<std::vector<OptionChange>> check_branch(RunConfig& mine, std::string_view
                             problems[0].to_string(), source.version));
   }
   if (mine.train.threads == 0) mine.train.threads = theirs.train.threads;
+  if (mine.model.mean.empty()) mine.model.mean = theirs.model.mean;
+  if (mine.model.stddev.empty()) mine.model.stddev = theirs.model.stddev;
+  if (mine.data.classes == 0) mine.data.classes = theirs.data.classes;
   std::vector<OptionChange> allowed;
   std::string refused;
   for (OptionChange& change : changed_options(their_set, describe_run(mine))) {

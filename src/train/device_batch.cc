@@ -18,33 +18,68 @@ std::array<int64_t, 4> image_sizes(const Batch& batch) {
   return {batch.samples(), batch.shape.channels, batch.shape.height, batch.shape.width};
 }
 
+torch::MemoryFormat memory_format(const BatchDoor::Setup& setup) {
+  return setup.is_channels_last ? torch::MemoryFormat::ChannelsLast
+                                : torch::MemoryFormat::Contiguous;
+}
+
+// A pixel has 256 values, so all results are worked out once: a batch is then one pass of looking
+// up, where LibTorch's operations would make four.
+template <typename Number>
 class CpuDoor final : public BatchDoor {
  public:
-  CpuDoor(torch::Tensor mean, torch::Tensor stddev)
-      : mean_(std::move(mean)), stddev_(std::move(stddev)) {}
+  explicit CpuDoor(const Setup& setup) : setup_(setup), tables_(setup.mean.size()) {
+    for (size_t channel = 0; channel < tables_.size(); ++channel) {
+      const auto mean = static_cast<Number>(setup.mean[channel]);
+      const auto stddev = static_cast<Number>(setup.stddev[channel]);
+      for (size_t value = 0; value < 256; ++value) {
+        tables_[channel][value] = (static_cast<Number>(value) / Number{255} - mean) / stddev;
+      }
+    }
+  }
 
   Result<DeviceBatch> put(const Batch& batch) override {
     TERN_CHECK(batch.draws.empty());  // the loader's threads have augmented
-    // from_blob only looks; the conversion to float makes the copy that the step owns.
-    const torch::Tensor pixels = torch::from_blob(const_cast<uint8_t*>(batch.images.data()),
-                                                  image_sizes(batch), torch::kUInt8);
-    const torch::Tensor labels =
-        torch::from_blob(const_cast<int64_t*>(batch.labels.data()),
-                         {static_cast<int64_t>(batch.labels.size())}, torch::kInt64);
-    return DeviceBatch{pixels.to(torch::kFloat32).div_(255).sub_(mean_).div_(stddev_),
-                       labels.clone()};
+    TERN_CHECK(batch.shape.channels == static_cast<int64_t>(tables_.size()));
+    const DeviceBatch ready{
+        torch::empty(image_sizes(batch), torch::dtype(setup_.type), memory_format(setup_)),
+        torch::empty({batch.samples()}, torch::kInt64)};
+    std::memcpy(ready.labels.mutable_data_ptr(), batch.labels.data(),
+                batch.labels.size() * sizeof(int64_t));
+    const auto pixels = static_cast<size_t>(batch.shape.height * batch.shape.width);
+    const size_t channels = tables_.size();
+    // Between the pixels of a channel, and from a channel to the next.
+    const size_t step = setup_.is_channels_last ? channels : 1;
+    const size_t next = setup_.is_channels_last ? 1 : pixels;
+    const uint8_t* in = batch.images.data();
+    auto* image = ready.images.template mutable_data_ptr<Number>();
+    for (int64_t n = 0; n < batch.samples(); ++n, image += channels * pixels) {
+      for (size_t channel = 0; channel < channels; ++channel, in += pixels) {
+        const auto& table = tables_[channel];
+        Number* out = image + channel * next;
+        for (size_t i = 0; i < pixels; ++i) out[i * step] = table[in[i]];
+      }
+    }
+    return ready;
   }
 
  private:
-  const torch::Tensor mean_, stddev_;
+  const Setup setup_;
+  std::vector<std::array<Number, 256>> tables_;
 };
 
 // Copies to a GPU are made behind the step loop's back, so what they read must stay as it is until
 // they are done. Each slot is used again only after its event.
 class CudaDoor final : public BatchDoor {
  public:
-  CudaDoor(torch::Tensor mean, torch::Tensor stddev, std::unique_ptr<CudaKernels> kernels)
-      : mean_(std::move(mean)), stddev_(std::move(stddev)), kernels_(std::move(kernels)) {}
+  CudaDoor(const Setup& setup, std::unique_ptr<CudaKernels> kernels)
+      : setup_(setup),
+        kernels_(std::move(kernels)),
+        is_double_(setup.type == torch::kFloat64),
+        mean_(channel_values(setup.mean)),
+        stddev_(channel_values(setup.stddev)),
+        kernel_mean_(is_double_ ? torch::zeros_like(mean_, torch::kFloat32) : mean_),
+        kernel_stddev_(is_double_ ? torch::ones_like(mean_, torch::kFloat32) : stddev_) {}
 
   Result<DeviceBatch> put(const Batch& batch) override {
     Slot& slot = slots_[next_slot_];
@@ -63,28 +98,13 @@ class CudaDoor final : public BatchDoor {
       }
       crops = send(slot.crops, packed.data(), packed.size() * sizeof(TernCudaCrop));
     }
-    const c10::impl::VirtualGuardImpl guard(mean_.device().type());
-    const c10::Stream stream = guard.getStream(mean_.device());
-    slot.copied.emplace(mean_.device().type());
-    slot.copied->record(stream);
-
-    DeviceBatch ready{torch::empty(image_sizes(batch), mean_.options()), labels};
-    RETURN_IF_ERROR(kernels_->prepare(
-        {.images = pixels.const_data_ptr<uint8_t>(),
-         .crops = crops.defined() ? reinterpret_cast<const TernCudaCrop*>(crops.const_data_ptr())
-                                  : nullptr,
-         .mean = mean_.const_data_ptr<float>(),
-         .stddev = stddev_.const_data_ptr<float>(),
-         .out = ready.images.mutable_data_ptr(),
-         .count = batch.samples(),
-         .channels = static_cast<int32_t>(batch.shape.channels),
-         .height = static_cast<int32_t>(batch.shape.height),
-         .width = static_cast<int32_t>(batch.shape.width),
-         .type = TERN_CUDA_F32},
-        stream.native_handle()));
+    const c10::impl::VirtualGuardImpl guard(setup_.device.type());
+    slot.copied.emplace(setup_.device.type());
+    slot.copied->record(guard.getStream(setup_.device));
+    ASSIGN_OR_RETURN(const torch::Tensor images, prepare(batch, pixels, crops));
     // What the kernel reads is given back to LibTorch's allocator here, which hands it out again
     // only to work behind it on the same stream.
-    return ready;
+    return DeviceBatch{is_double_ ? in_double(images) : images, labels};
   }
 
  private:
@@ -93,33 +113,83 @@ class CudaDoor final : public BatchDoor {
     std::optional<c10::Event> copied;
   };
 
+  torch::Tensor channel_values(const std::vector<double>& values) const {
+    return torch::tensor(values, torch::kFloat64)
+        .to(is_double_ ? torch::kFloat64 : torch::kFloat32)
+        .to(setup_.device);
+  }
+
   // Into pinned memory, which grows as it must, and from there to the GPU.
   torch::Tensor send(torch::Tensor& pinned, const void* data, size_t bytes) const {
     const auto size = static_cast<int64_t>(bytes);
     if (!pinned.defined() || pinned.numel() < size) {
       pinned = torch::empty({size}, torch::dtype(torch::kUInt8).pinned_memory(true));
     }
-    std::memcpy(pinned.mutable_data_ptr(), data, bytes);
-    return pinned.narrow(0, 0, size).to(mean_.device(), /*non_blocking=*/true);
+    if (bytes > 0) std::memcpy(pinned.mutable_data_ptr(), data, bytes);
+    return pinned.narrow(0, 0, size).to(setup_.device, /*non_blocking=*/true);
   }
 
-  const torch::Tensor mean_, stddev_;
+  TernCudaType kernel_type() const {
+    if (setup_.type == torch::kBFloat16) return TERN_CUDA_BF16;
+    return setup_.type == torch::kHalf ? TERN_CUDA_F16 : TERN_CUDA_F32;
+  }
+
+  Result<torch::Tensor> prepare(const Batch& batch, const torch::Tensor& pixels,
+                                const torch::Tensor& crops) const {
+    const torch::Tensor images =
+        torch::empty(image_sizes(batch),
+                     torch::dtype(is_double_ ? torch::kFloat32 : setup_.type).device(setup_.device),
+                     memory_format(setup_));
+    const c10::impl::VirtualGuardImpl guard(setup_.device.type());
+    RETURN_IF_ERROR(kernels_->prepare(
+        {.images = pixels.const_data_ptr<uint8_t>(),
+         .crops = crops.defined() ? reinterpret_cast<const TernCudaCrop*>(crops.const_data_ptr())
+                                  : nullptr,
+         .mean = kernel_mean_.const_data_ptr<float>(),
+         .stddev = kernel_stddev_.const_data_ptr<float>(),
+         .out = images.mutable_data_ptr(),
+         .count = batch.samples(),
+         .channels = static_cast<int32_t>(batch.shape.channels),
+         .height = static_cast<int32_t>(batch.shape.height),
+         .width = static_cast<int32_t>(batch.shape.width),
+         .type = kernel_type(),
+         .layout = setup_.is_channels_last ? TERN_CUDA_NHWC : TERN_CUDA_NCHW},
+        guard.getStream(setup_.device).native_handle()));
+    return images;
+  }
+
+  // The kernel has no double: it has cropped, and divided by 255, from which the pixel's value
+  // comes back exactly.
+  torch::Tensor in_double(const torch::Tensor& images) const {
+    const int64_t channels = mean_.numel();
+    return images.mul(255)
+        .round_()
+        .to(torch::kFloat64)
+        .div_(255)
+        .sub_(mean_.view({1, channels, 1, 1}))
+        .div_(stddev_.view({1, channels, 1, 1}));
+  }
+
+  // Constant after construction.
+  const Setup setup_;
   const std::unique_ptr<CudaKernels> kernels_;
+  const bool is_double_;
+  const torch::Tensor mean_, stddev_, kernel_mean_, kernel_stddev_;
+
   std::array<Slot, 4> slots_;
   size_t next_slot_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<BatchDoor> make_cpu_door(torch::Tensor mean, torch::Tensor stddev) {
-  return std::make_unique<CpuDoor>(std::move(mean), std::move(stddev));
-}
-
-Result<std::unique_ptr<BatchDoor>> make_cuda_door(torch::Tensor mean, torch::Tensor stddev,
-                                                  const std::filesystem::path& kernels) {
-  ASSIGN_OR_RETURN(auto library, CudaKernels::open(kernels));
-  return std::unique_ptr<BatchDoor>(
-      std::make_unique<CudaDoor>(std::move(mean), std::move(stddev), std::move(library)));
+Result<std::unique_ptr<BatchDoor>> BatchDoor::open(const Setup& setup) {
+  if (setup.device.is_cuda()) {
+    ASSIGN_OR_RETURN(auto kernels, CudaKernels::open(setup.kernels));
+    return std::make_unique<CudaDoor>(setup, std::move(kernels));
+  }
+  if (setup.type == torch::kFloat64) return std::make_unique<CpuDoor<double>>(setup);
+  TERN_CHECK(setup.type == torch::kFloat32);
+  return std::make_unique<CpuDoor<float>>(setup);
 }
 
 }  // namespace tern

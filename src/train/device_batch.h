@@ -1,10 +1,11 @@
-// How a batch of bytes becomes numbers on the device. Speaks LibTorch: for learner.cc alone.
+// How a batch of bytes becomes numbers on the device. Speaks LibTorch: for the learner alone.
 #pragma once
 
 #include <torch/types.h>
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "core/result.h"
 #include "loader/loader.h"
@@ -12,24 +13,29 @@
 namespace tern {
 
 struct DeviceBatch {
-  torch::Tensor images;  // float32, normalised
+  torch::Tensor images;  // normalised
   torch::Tensor labels;  // int64
 };
 
 // Owned by the learner; one thread. May throw what LibTorch throws.
 class BatchDoor {
  public:
+  struct Setup {
+    torch::Device device = torch::kCPU;
+    std::vector<double> mean, stddev;  // one for each channel
+    // Of the images. 16-bit types only on a GPU: there they spare a pass over the images.
+    torch::ScalarType type = torch::kFloat32;
+    bool is_channels_last = false;  // in memory; the tensors' dimensions are the same
+    std::filesystem::path kernels;  // libtern_cuda.so; only a GPU needs it
+  };
+
+  // On a GPU: through pinned memory and our kernel, on the current stream, without waiting; float
+  // results are those of the CPU, bit for bit.
+  static Result<std::unique_ptr<BatchDoor>> open(const Setup& setup);
   virtual ~BatchDoor() = default;
+
   // The batch may go away once it returns. Augmentation that the loader left to the device is done.
   virtual Result<DeviceBatch> put(const Batch& batch) = 0;
 };
-
-// `mean` and `stddev` are float32 of shape (1, C, 1, 1).
-std::unique_ptr<BatchDoor> make_cpu_door(torch::Tensor mean, torch::Tensor stddev);
-
-// Through pinned memory and our kernel (`kernels` is libtern_cuda.so), on the current stream,
-// without waiting for the GPU; float results are those of the CPU, bit for bit.
-Result<std::unique_ptr<BatchDoor>> make_cuda_door(torch::Tensor mean, torch::Tensor stddev,
-                                                  const std::filesystem::path& kernels);
 
 }  // namespace tern

@@ -1,5 +1,7 @@
 #include "train/evaluate.h"
 
+#include <fmt/format.h>
+
 #include "dataset/plan.h"
 #include "loader/loader.h"
 #include "loader/view.h"
@@ -24,6 +26,7 @@ OnBadSample on_bad_sample(const DataOptions& options) {
 
 Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data,
                                            const RunConfig& config, const NoticeBoard& board,
+                                           Clock& clock,
                                            const std::function<Status()>& between_batches,
                                            const std::function<void(const BadRead&)>& on_bad) {
   const Plan plan = evaluation_plan(data, config);
@@ -32,6 +35,7 @@ Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data
   Loader loader({.dataset = &data,
                  .plan = &plan,
                  .options = config.loader,
+                 .clock = &clock,
                  .image = config.image,
                  .is_evaluation = true,
                  .on_bad = is_stop ? OnBadSample::stop : OnBadSample::skip});
@@ -41,20 +45,31 @@ Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data
     if (board.notice()) return std::optional<Evaluation>();
     if (!images.has_value()) return images.error();
     for (const BadRead& bad : images->bad) on_bad(bad);
+    if (images->samples() == 0) continue;
     RETURN_IF_ERROR(learner.put(*images));
     loader.recycle(std::move(*images));
     ASSIGN_OR_RETURN(const EvaluationSums sums, learner.evaluate());
     RETURN_IF_ERROR(between_batches());
-    total.loss += sums.loss;
-    total.top1 += sums.top1;
-    total.top5 += sums.top5;
-    total.samples += sums.samples;
+    total += sums;
+  }
+  if (total.samples == 0) {
+    return fail(Code::corrupt,
+                fmt::format("no sample of {} could be read; check it with `tern data "
+                            "verify`",
+                            data.name()));
   }
   const auto samples = static_cast<double>(total.samples);
+  std::vector<double> class_top1;
+  for (size_t i = 0; i < total.class_samples.size(); ++i) {
+    const auto seen = static_cast<double>(total.class_samples[i]);
+    class_top1.push_back(seen > 0 ? static_cast<double>(total.class_top1[i]) / seen : 0);
+  }
   return std::optional<Evaluation>(Evaluation{.loss = total.loss / samples,
                                               .top1 = static_cast<double>(total.top1) / samples,
                                               .top5 = static_cast<double>(total.top5) / samples,
-                                              .samples = total.samples});
+                                              .samples = total.samples,
+                                              .class_samples = std::move(total.class_samples),
+                                              .class_top1 = std::move(class_top1)});
 }
 
 }  // namespace tern

@@ -20,6 +20,7 @@ namespace tern {
 // `on_bad` is told of samples that could not be read, as data.on_bad_sample says.
 Result<std::optional<Evaluation>> evaluate(Learner& learner, const Dataset& data,
                                            const RunConfig& config, const NoticeBoard& board,
+                                           Clock& clock,
                                            const std::function<Status()>& between_batches,
                                            const std::function<void(const BadRead&)>& on_bad);
 

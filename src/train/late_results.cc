@@ -6,14 +6,33 @@
 
 #include <cmath>
 
+#include "train/loss_scaler.h"
+
 namespace tern {
+namespace {
+
+constexpr char kWhatToTry[] =
+    "begin anew (--fresh) with a smaller optimizer.learning_rate or a longer "
+    "schedule.warmup_epochs";
+
+}  // namespace
 
 Error diverged(double loss, int64_t step) {
-  return fail(Code::out_of_range,
-              fmt::format("the loss is {} at step {}: training diverged; begin "
-                          "anew (--fresh) with a smaller optimizer.learning_rate or a longer "
-                          "schedule.warmup_epochs",
-                          loss, step + 1));
+  return fail(Code::out_of_range, fmt::format("the loss is {} at step {}: training diverged; {}",
+                                              loss, step + 1, kWhatToTry));
+}
+
+Result<StepResult> judge(const StepResult& result, double scale) {
+  if (!result.is_skipped) {
+    if (!std::isfinite(result.loss)) return diverged(result.loss, result.step);
+    return result;
+  }
+  if (scale >= LossScaler::kScaleMin) return result;
+  return fail(
+      Code::out_of_range,
+      fmt::format("the gradient overflows at step {} even with a loss scale of {}: training "
+                  "diverged; {}, or with train.precision = bf16",
+                  result.step + 1, 2 * scale, kWhatToTry));
 }
 
 c10::Event LateResults::record_event() const {
@@ -24,27 +43,22 @@ c10::Event LateResults::record_event() const {
 }
 
 void LateResults::begin_step() {
-  if (!device_.is_cuda()) return;
   ++steps_;
   if (pending_.empty() || pending_.back().end->query()) ++dry_steps_;
   begin_.emplace(record_event());
 }
 
-void LateResults::end_step(int64_t step, const torch::Tensor& loss, const torch::Tensor& correct) {
-  Pending pending{.step = step};
-  const torch::Tensor numbers =
-      torch::stack({loss.detach().to(torch::kFloat64), correct.to(torch::kFloat64)});
-  if (!device_.is_cuda()) {
-    pending.numbers = numbers;
-    pending_.push_back(std::move(pending));
-    return;
-  }
+void LateResults::end_step(int64_t step, const StepNumbers& numbers) {
+  Pending pending{.step = step, .is_scaled = numbers.found_inf.defined()};
+  std::vector<torch::Tensor> parts = {numbers.loss, numbers.correct};
+  if (pending.is_scaled) parts.insert(parts.end(), {numbers.found_inf, numbers.scale});
+  const torch::Tensor on_device = torch::stack(parts).to(torch::kFloat64);
   if (spare_.empty()) {
-    spare_.push_back(torch::empty({2}, torch::dtype(torch::kFloat64).pinned_memory(true)));
+    spare_.push_back(torch::empty({4}, torch::dtype(torch::kFloat64).pinned_memory(true)));
   }
   pending.numbers = std::move(spare_.back());
   spare_.pop_back();
-  pending.numbers.copy_(numbers, /*non_blocking=*/true);
+  pending.numbers.narrow(0, 0, on_device.numel()).copy_(on_device, /*non_blocking=*/true);
   pending.begin = std::move(begin_);
   pending.end.emplace(record_event());
   begin_.reset();
@@ -52,24 +66,24 @@ void LateResults::end_step(int64_t step, const torch::Tensor& loss, const torch:
 }
 
 Result<StepResult> LateResults::read(Pending& pending) {
-  if (pending.end) {
-    pending.end->synchronize();
-    const double milliseconds = pending.begin->elapsedTime(*pending.end);
-    computed_ += Nanoseconds(std::llround(milliseconds * 1e6));
-  }
+  pending.end->synchronize();
+  const double milliseconds = pending.begin->elapsedTime(*pending.end);
+  computed_ += Nanoseconds(std::llround(milliseconds * 1e6));
   const auto* numbers = pending.numbers.const_data_ptr<double>();
-  StepResult result{
-      .step = pending.step, .loss = numbers[0], .correct = static_cast<int64_t>(numbers[1])};
-  if (pending.end) spare_.push_back(std::move(pending.numbers));
-  if (!std::isfinite(result.loss)) return diverged(result.loss, result.step);
-  return result;
+  const StepResult result{.step = pending.step,
+                          .loss = numbers[0],
+                          .correct = static_cast<int64_t>(numbers[1]),
+                          .is_skipped = pending.is_scaled && numbers[2] != 0};
+  const double scale = pending.is_scaled ? numbers[3] : 0;
+  spare_.push_back(std::move(pending.numbers));
+  return judge(result, scale);
 }
 
 Result<StepResults> LateResults::take(bool wait_for_all) {
   StepResults results;
   while (!pending_.empty()) {
     Pending& oldest = pending_.front();
-    const bool is_there = !oldest.end || oldest.end->query();
+    const bool is_there = oldest.end->query();
     if (!is_there && !wait_for_all && pending_.size() <= kLate) break;
     Result<StepResult> result = read(oldest);
     pending_.pop_front();
@@ -77,6 +91,11 @@ Result<StepResults> LateResults::take(bool wait_for_all) {
     results.push_back(*result);
   }
   return results;
+}
+
+void LateResults::forget() {
+  for (Pending& pending : pending_) read(pending).has_value();
+  pending_.clear();
 }
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// The results of steps, read when they are there instead of waited for. Speaks LibTorch: for
-// learner.cc alone.
+// The results of steps on a GPU, read when they are there instead of waited for. Speaks LibTorch:
+// for the learner alone.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -15,25 +15,33 @@
 
 namespace tern {
 
+// What a step leaves on its device: tensors without dimensions.
+struct StepNumbers {
+  torch::Tensor loss, correct;     // of the loss's type
+  torch::Tensor found_inf, scale;  // fp16's alone: the overflow and the scale that followed it
+};
+
 // Owned by the learner; one thread. May throw what LibTorch throws.
 //
 // A GPU is told what to do several steps ahead; asking it for a number waits until it has got
 // there. So each step's numbers are copied to the host behind its work, and read once their event
-// says so, at the latest kLate steps later, which also bounds how far the host runs ahead. On a CPU
-// they are read at once.
+// says so, at the latest kLate steps later, which also bounds how far the host runs ahead.
 class LateResults {
  public:
   static constexpr size_t kLate = 4;
 
+  // REQUIRES: a GPU.
   explicit LateResults(torch::Device device) : device_(device) {}
 
   // Around the work of a step: its device time is what lies between.
   void begin_step();
-  void end_step(int64_t step, const torch::Tensor& loss, const torch::Tensor& correct);
+  void end_step(int64_t step, const StepNumbers& numbers);
 
-  // Those that are there; all that are out if `wait_for_all`. `out_of_range` for a loss that is no
-  // number.
+  // Those that are there; all that are out if `wait_for_all`. `out_of_range` for a step that
+  // diverged.
   Result<StepResults> take(bool wait_for_all);
+  // Waits for those that are out and drops them.
+  void forget();
 
   Nanoseconds computed() const { return computed_; }
   int64_t steps() const { return steps_; }
@@ -42,7 +50,8 @@ class LateResults {
  private:
   struct Pending {
     int64_t step = 0;
-    torch::Tensor numbers;  // float64: loss, correct; pinned host memory on a GPU
+    torch::Tensor numbers;  // float64, as StepNumbers; pinned host memory
+    bool is_scaled = false;
     std::optional<c10::Event> begin, end;
   };
   Result<StepResult> read(Pending& pending);
@@ -59,5 +68,9 @@ class LateResults {
 
 // The error for a loss that is NaN or infinite.
 Error diverged(double loss, int64_t step);
+
+// Passes on a result that is a number, or a step that was skipped while fp16's `scale` was still
+// large; all else is divergence. `scale` is the one after the step.
+Result<StepResult> judge(const StepResult& result, double scale);
 
 }  // namespace tern

@@ -1,128 +1,17 @@
 #include "train/learner.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
-#include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
-#include "core/hash.h"
 #include "core/random.h"
-#include "model/network.h"
-#include "train/device_batch.h"
-#include "train/late_results.h"
+#include "train/learner_torch.h"
+#include "train/precision.h"
 
 namespace tern {
 namespace {
-
-constexpr char kModelPrefix[] = "model.";
-constexpr char kMomentumPrefix[] = "momentum.";
-
-// Runs `work`, turning what LibTorch throws into an error.
-template <typename Work>
-auto guarded(const char* doing, Work work) -> decltype(work()) {
-  const auto out_of_memory = [doing](const std::string& what) {
-    return fail(Code::exhausted,
-                fmt::format("{}: out of memory: {}; use a machine with more, or smaller batches: "
-                            "train.evaluate_batch, or train.batch in a run begun with --fresh",
-                            doing, what));
-  };
-  try {
-    return work();
-  } catch (const c10::OutOfMemoryError& error) {
-    return out_of_memory(error.what_without_backtrace());
-  } catch (const std::bad_alloc& error) {
-    return out_of_memory(error.what());
-  } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    // The CPU's allocator has no class of its own for it.
-    if (what.find("can't allocate memory") != std::string::npos) return out_of_memory(what);
-    return fail(Code::internal, fmt::format("{}: {}", doing, what));
-  } catch (const std::exception& error) {
-    return fail(Code::internal, fmt::format("{}: {}", doing, error.what()));
-  }
-}
-
-torch::Tensor channel_values(const std::vector<double>& values, int64_t channels) {
-  std::vector<float> expanded(static_cast<size_t>(channels), static_cast<float>(values[0]));
-  if (values.size() > 1) {
-    for (size_t i = 0; i < expanded.size(); ++i) expanded[i] = static_cast<float>(values[i]);
-  }
-  return torch::tensor(expanded).reshape({1, channels, 1, 1});
-}
-
-BytesView bytes_of(const torch::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-std::string dtype_name(const torch::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case torch::kFloat32: return "F32";
-    case torch::kFloat64: return "F64";
-    case torch::kInt64: return "I64";
-    default: TERN_CHECK(false);
-  }
-}
-
-TensorView view_of(std::string name, const torch::Tensor& tensor) {
-  TERN_CHECK(tensor.is_contiguous());
-  return {std::move(name), dtype_name(tensor), tensor.sizes().vec(), bytes_of(tensor)};
-}
-
-using NamedTensors = std::map<std::string, torch::Tensor>;
-
-// Says what does not fit.
-Status check_fits(const TensorView& stored, const torch::Tensor& ours) {
-  if (stored.dtype == dtype_name(ours) && stored.shape == ours.sizes().vec()) return {};
-  return fail(Code::failed_precondition,
-              fmt::format("tensor '{}' is {} [{}] in the file and {} [{}] in the model",
-                          stored.name, stored.dtype, fmt::join(stored.shape, ", "),
-                          dtype_name(ours), fmt::join(ours.sizes().vec(), ", ")));
-}
-
-void copy_into(torch::Tensor& ours, const TensorView& stored) {
-  // from_blob only looks; copy_ brings the bytes to wherever ours is.
-  ours.copy_(torch::from_blob(const_cast<char*>(stored.data.data()), ours.sizes(),
-                              torch::dtype(ours.scalar_type())));
-}
-
-}  // namespace
-
-struct Learner::Torch {
-  Setup setup;
-  std::shared_ptr<Network> network;
-  std::vector<std::pair<std::string, torch::Tensor>> parameters;
-  std::unique_ptr<torch::optim::SGD> optimizer;
-  torch::Device device = torch::kCPU;
-  std::unique_ptr<BatchDoor> door;
-  std::optional<LateResults> results;
-  DeviceBatch batch;  // what put() brought
-
-  // The momentum of a parameter; undefined before its first step.
-  torch::Tensor momentum(const torch::Tensor& parameter) const {
-    const auto& state = optimizer->state();
-    const auto found = state.find(parameter.unsafeGetTensorImpl());
-    if (found == state.end()) return {};
-    return static_cast<const torch::optim::SGDParamState&>(*found->second).momentum_buffer();
-  }
-
-  NamedTensors model_tensors() const {
-    NamedTensors tensors;
-    for (const auto& [name, tensor] : parameters) tensors[name] = tensor.detach();
-    for (const auto& item : network->named_buffers()) tensors[item.key()] = item.value();
-    return tensors;
-  }
-};
-
-namespace {
-
-// Copies on the host, where they are not there already; waits for a GPU's queue.
-NamedTensors on_host(NamedTensors tensors) {
-  for (auto& [name, tensor] : tensors) tensor = tensor.cpu();
-  return tensors;
-}
 
 Status check_channels(const Learner::Setup& setup) {
   for (const auto* values : {&setup.model.mean, &setup.model.stddev}) {
@@ -136,44 +25,193 @@ Status check_channels(const Learner::Setup& setup) {
   return {};
 }
 
+std::vector<double> for_each_channel(const std::vector<double>& values, int64_t channels) {
+  if (values.size() > 1) return values;
+  return std::vector<double>(static_cast<size_t>(channels), values.at(0));
+}
+
+// Whether a pixel's channels lie beside each other in memory, which is what a GPU's tensor cores
+// want for large networks. On a CPU it is what one thread measured: small-cnn takes 0.55 to 0.7 of
+// the time, a ResNet 0.4 in 16 bits, but as long or longer in fp32, and cifar-tutorial as long.
+bool wants_channels_last(const Learner::Setup& setup) {
+  if (setup.precision == Precision::fp64) return false;  // the fast libraries have none
+  const bool is_resnet = setup.model.name.starts_with("resnet");
+  if (setup.device != kCpu) return is_resnet;
+  return is_resnet ? is_mixed(setup.precision) : setup.model.name == "small-cnn";
+}
+
+// Set by a run's options alone, so that a process's second learner is as its first.
+void set_context(const Learner::Setup& setup) {
+  at::Context& context = at::globalContext();
+  at::set_num_threads(static_cast<int>(setup.threads));
+  context.setDeterministicAlgorithms(setup.deterministic, /*warn_only=*/false);
+  // Otherwise every new tensor is filled before it is written. Nothing here reads what it has not
+  // written.
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setBenchmarkCuDNN(!setup.deterministic);
+}
+
+// The samples [begin, begin + size) of a batch.
+struct Piece {
+  torch::Tensor images, labels;
+  double share = 1;  // of the batch's samples
+};
+
+std::vector<Piece> split(const DeviceBatch& batch, int64_t pieces) {
+  const int64_t samples = batch.labels.size(0);
+  pieces = std::min(pieces, samples);
+  if (pieces <= 1) return {{batch.images, batch.labels}};
+  std::vector<Piece> split;
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t begin = i * samples / pieces;
+    const int64_t size = (i + 1) * samples / pieces - begin;
+    split.push_back({batch.images.narrow(0, begin, size), batch.labels.narrow(0, begin, size),
+                     static_cast<double>(size) / static_cast<double>(samples)});
+  }
+  return split;
+}
+
+// How many samples' largest logit is their label's, the first one where several are. Reads memory:
+// for small networks LibTorch's operations would take longer than the step's arithmetic.
+template <typename Number>
+int64_t count_correct(const torch::Tensor& logits, const torch::Tensor& labels) {
+  const auto* row = logits.const_data_ptr<Number>();
+  const auto* label = labels.const_data_ptr<int64_t>();
+  const int64_t classes = logits.size(1);
+  int64_t correct = 0;
+  for (int64_t n = 0; n < logits.size(0); ++n, row += classes) {
+    correct += std::max_element(row, row + classes) - row == label[n] ? 1 : 0;
+  }
+  return correct;
+}
+
 }  // namespace
+
+std::vector<torch::Tensor> Learner::Torch::parameter_tensors() const {
+  std::vector<torch::Tensor> tensors;
+  for (const auto& [name, tensor] : parameters) tensors.push_back(tensor);
+  return tensors;
+}
+
+Status Learner::Torch::place() {
+  const torch::NoGradGuard no_grad;
+  device = torch::Device(setup.device);
+  is_channels_last = wants_channels_last(setup);
+  network->to(device, weight_type(setup.precision));
+  for (const auto& item : network->named_parameters()) {
+    torch::Tensor parameter = item.value();
+    if (is_channels_last && parameter.dim() == 4) {
+      parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
+    }
+    parameters.emplace_back(item.key(), parameter);
+    if (setup.ema > 0) average.push_back(parameter.detach().clone());
+  }
+  std::vector<torch::Tensor> buffer_tensors;
+  for (const auto& item : network->named_buffers()) {
+    buffers.emplace_back(item.key(), item.value());
+    buffer_tensors.push_back(item.value());
+  }
+  optimizer = std::make_unique<Sgd>(setup.optimizer, parameter_tensors());
+  if (setup.precision == Precision::fp16) {
+    scaler.emplace(device);
+    kept.emplace(buffer_tensors);
+  }
+  if (device.is_cuda()) late.emplace(device);
+  ASSIGN_OR_RETURN(
+      door, BatchDoor::open({.device = device,
+                             .mean = for_each_channel(setup.model.mean, setup.shape.channels),
+                             .stddev = for_each_channel(setup.model.stddev, setup.shape.channels),
+                             .type = device.is_cuda() ? compute_type(setup.precision)
+                                                      : weight_type(setup.precision),
+                             .is_channels_last = is_channels_last,
+                             .kernels = setup.kernels}));
+  return {};
+}
+
+torch::Tensor Learner::Torch::forward(const torch::Tensor& images) {
+  const MixedScope mixed(device, setup.precision);
+  return network->forward(images).to(weight_type(setup.precision));
+}
+
+torch::Tensor Learner::Torch::loss(const torch::Tensor& logits, const torch::Tensor& labels) const {
+  return at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::Mean,
+                                /*ignore_index=*/-100, setup.label_smoothing);
+}
+
+void Learner::Torch::backward(const torch::Tensor& piece_loss, double share) {
+  torch::Tensor scaled = share == 1 ? piece_loss : piece_loss * share;
+  if (scaler) scaled = scaler->scaled(scaled);
+  scaled.backward();
+}
+
+Result<StepResult> Learner::Torch::gradients_on_cpu(int64_t step) {
+  StepResult result{.step = step};
+  for (const Piece& piece : split(batch, setup.accumulate)) {
+    const torch::Tensor logits = forward(piece.images).contiguous();
+    const torch::Tensor piece_loss = loss(logits, piece.labels);
+    const auto value = piece_loss.item<double>();
+    // Costs nothing here, and keeps the weights from becoming NaN too.
+    if (!scaler && !std::isfinite(value)) return diverged(value, step);
+    result.loss += value * piece.share;
+    result.correct += logits.scalar_type() == torch::kFloat64
+                          ? count_correct<double>(logits, piece.labels)
+                          : count_correct<float>(logits, piece.labels);
+    backward(piece_loss, piece.share);
+  }
+  return result;
+}
+
+StepNumbers Learner::Torch::gradients_on_gpu() {
+  StepNumbers numbers;
+  const auto add = [](torch::Tensor& sum, const torch::Tensor& more) {
+    sum = sum.defined() ? sum + more : more;
+  };
+  for (const Piece& piece : split(batch, setup.accumulate)) {
+    const torch::Tensor logits = forward(piece.images);
+    const torch::Tensor piece_loss = loss(logits, piece.labels);
+    add(numbers.correct,
+        logits.detach().argmax(1).eq(piece.labels).sum(weight_type(setup.precision)));
+    const torch::Tensor detached = piece_loss.detach();
+    add(numbers.loss, piece.share == 1 ? detached : detached * piece.share);
+    backward(piece_loss, piece.share);
+  }
+  return numbers;
+}
+
+void Learner::Torch::update(double learning_rate) {
+  optimizer->step(learning_rate, scaler ? &*scaler : nullptr);
+  const torch::NoGradGuard no_grad;
+  if (scaler) kept->restore_if(scaler->found_inf());
+  if (!average.empty()) {
+    const std::vector<torch::Tensor> current = parameter_tensors();
+    if (scaler) {
+      // By 0 where the step was skipped.
+      const torch::Tensor weight = (1 - scaler->found_inf()) * (1 - setup.ema);
+      std::vector<torch::Tensor> way = at::_foreach_sub(current, average);
+      at::_foreach_mul_(way, weight);
+      at::_foreach_add_(average, way);
+    } else {
+      at::_foreach_lerp_(average, current, 1 - setup.ema);
+    }
+  }
+  if (scaler) scaler->update();
+}
 
 Learner::Learner(std::unique_ptr<Torch> torch) : torch_(std::move(torch)) {}
 Learner::~Learner() = default;
 
 Result<std::unique_ptr<Learner>> Learner::create(const Setup& setup) {
   return guarded("build the model", [&]() -> Result<std::unique_ptr<Learner>> {
-    at::set_num_threads(static_cast<int>(setup.threads));
-    at::globalContext().setDeterministicAlgorithms(setup.deterministic, /*warn_only=*/false);
-    at::globalContext().setBenchmarkCuDNN(!setup.deterministic);
+    set_context(setup);
     RETURN_IF_ERROR(check_channels(setup));
     auto state = std::make_unique<Torch>();
     state->setup = setup;
+    // The first weights are drawn on the CPU in fp32, so that they are the same everywhere.
     torch::manual_seed(random_value(setup.seed, Stream::init, 0));
     ASSIGN_OR_RETURN(state->network,
                      make_network(setup.model, {setup.shape.channels, setup.shape.height,
                                                 setup.shape.width, setup.classes}));
-    // The first weights are drawn on the CPU, so that they are the same for every device.
-    state->device = torch::Device(setup.device);
-    state->network->to(state->device);
-    state->results.emplace(state->device);
-    std::vector<torch::Tensor> tensors;
-    for (const auto& item : state->network->named_parameters()) {
-      state->parameters.emplace_back(item.key(), item.value());
-      tensors.push_back(item.value());
-    }
-    state->optimizer = std::make_unique<torch::optim::SGD>(
-        tensors, torch::optim::SGDOptions(setup.optimizer.learning_rate)
-                     .momentum(setup.optimizer.momentum)
-                     .nesterov(setup.optimizer.nesterov)
-                     .weight_decay(setup.optimizer.weight_decay));
-    const auto mean = channel_values(setup.model.mean, setup.shape.channels).to(state->device);
-    const auto stddev = channel_values(setup.model.stddev, setup.shape.channels).to(state->device);
-    if (state->device.is_cuda()) {
-      ASSIGN_OR_RETURN(state->door, make_cuda_door(mean, stddev, setup.kernels));
-    } else {
-      state->door = make_cpu_door(mean, stddev);
-    }
+    RETURN_IF_ERROR(state->place());
     return std::unique_ptr<Learner>(new Learner(std::move(state)));
   });
 }
@@ -188,122 +226,44 @@ Status Learner::put(const Batch& batch) {
 Result<StepResults> Learner::step(int64_t step, double learning_rate) {
   return guarded("train a step", [&]() -> Result<StepResults> {
     Torch& t = *torch_;
-    t.results->begin_step();
-    torch::manual_seed(random_value(t.setup.seed, Stream::step, static_cast<uint64_t>(step)));
-    t.network->train();
-    const torch::Tensor logits = t.network->forward(t.batch.images);
-    const torch::Tensor loss = torch::nn::functional::cross_entropy(
-        logits, t.batch.labels,
-        torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(t.setup.label_smoothing));
-    if (t.device.is_cpu()) {
-      // Costs nothing here, and keeps the weights from becoming NaN too.
-      const double value = loss.item<float>();
-      if (!std::isfinite(value)) return diverged(value, step);
+    if (t.batch.labels.numel() == 0) {
+      return fail(Code::corrupt, fmt::format("no sample of step {}'s batch can be read; `tern data "
+                                             "verify` tells which are damaged",
+                                             step + 1));
     }
-    t.optimizer->zero_grad();
-    loss.backward();
-    for (auto& group : t.optimizer->param_groups()) group.options().set_lr(learning_rate);
-    t.optimizer->step();
-    t.results->end_step(step, loss, logits.detach().argmax(1).eq(t.batch.labels).sum());
-    return t.results->take(/*wait_for_all=*/false);
+    if (t.late) t.late->begin_step();
+    // What is random inside the model; seeding costs as much as a small layer.
+    if (t.setup.model.dropout > 0) {
+      torch::manual_seed(random_value(t.setup.seed, Stream::step, static_cast<uint64_t>(step)));
+    }
+    if (!t.network->is_training()) t.network->train();
+    if (t.kept) t.kept->keep();
+    if (t.late) {
+      StepNumbers numbers = t.gradients_on_gpu();
+      t.update(learning_rate);
+      if (t.scaler) {
+        numbers.found_inf = t.scaler->found_inf();
+        numbers.scale = t.scaler->scale();
+      }
+      t.late->end_step(step, numbers);
+      return t.late->take(/*wait_for_all=*/false);
+    }
+    ASSIGN_OR_RETURN(StepResult result, t.gradients_on_cpu(step));
+    t.update(learning_rate);
+    double scale = 0;
+    if (t.scaler) {
+      result.is_skipped = t.scaler->found_inf().item<float>() != 0;
+      scale = t.scaler->scale().item<float>();
+    }
+    ASSIGN_OR_RETURN(const StepResult good, judge(result, scale));
+    return StepResults{good};
   });
 }
 
 Result<StepResults> Learner::finish_steps() {
   return guarded("finish the steps", [&]() -> Result<StepResults> {
-    return torch_->results->take(/*wait_for_all=*/true);
-  });
-}
-
-Result<EvaluationSums> Learner::evaluate() {
-  return guarded("evaluate", [&]() -> Result<EvaluationSums> {
-    const torch::NoGradGuard no_grad;
-    Torch& t = *torch_;
-    t.network->eval();
-    const torch::Tensor& labels = t.batch.labels;
-    const torch::Tensor logits = t.network->forward(t.batch.images);
-    // Label smoothing is a training device; the test loss is the plain one, so that runs compare.
-    const torch::Tensor losses = torch::nn::functional::cross_entropy(
-        logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-    const int64_t best = std::min<int64_t>(5, t.setup.classes);
-    const torch::Tensor hits = std::get<1>(logits.topk(best, 1)).eq(labels.unsqueeze(1));
-    EvaluationSums sums;
-    sums.loss = losses.item<float>();
-    sums.top1 = hits.select(1, 0).sum().item<int64_t>();
-    sums.top5 = hits.sum().item<int64_t>();
-    sums.samples = labels.size(0);
-    return sums;
-  });
-}
-
-Result<Bytes> Learner::save() const {
-  return guarded("save the model", [&]() -> Result<Bytes> {
-    NamedTensors momenta;
-    for (const auto& [name, parameter] : torch_->parameters) {
-      const torch::Tensor momentum = torch_->momentum(parameter);
-      if (momentum.defined()) momenta[name] = momentum;
-    }
-    const NamedTensors model = on_host(torch_->model_tensors());
-    momenta = on_host(std::move(momenta));
-    Safetensors file;
-    for (const auto& [name, tensor] : model) {
-      file.tensors.push_back(view_of(kModelPrefix + name, tensor));
-    }
-    for (const auto& [name, tensor] : momenta) {
-      file.tensors.push_back(view_of(kMomentumPrefix + name, tensor));
-    }
-    return write_safetensors(file);
-  });
-}
-
-Status Learner::load(const Safetensors& state) {
-  return guarded("load the model", [&]() -> Status {
-    const torch::NoGradGuard no_grad;
-    NamedTensors model = torch_->model_tensors();
-    std::map<std::string, torch::Tensor> momenta;
-    std::set<std::string> missing;
-    for (const auto& [name, tensor] : model) missing.insert(name);
-    std::vector<std::pair<torch::Tensor, const TensorView*>> copies;
-    for (const TensorView& stored : state.tensors) {
-      const bool is_model = stored.name.starts_with(kModelPrefix);
-      const bool is_momentum = stored.name.starts_with(kMomentumPrefix);
-      const std::string name =
-          stored.name.substr(is_model ? sizeof kModelPrefix - 1 : sizeof kMomentumPrefix - 1);
-      const auto ours = model.find(name);
-      if ((!is_model && !is_momentum) || ours == model.end()) {
-        return fail(Code::failed_precondition,
-                    fmt::format("tensor '{}' is not part of this model", stored.name));
-      }
-      RETURN_IF_ERROR(check_fits(stored, ours->second));
-      torch::Tensor target = is_model ? ours->second : torch::empty_like(ours->second);
-      if (is_model) missing.erase(name);
-      if (is_momentum) momenta[name] = target;
-      copies.emplace_back(target, &stored);
-    }
-    if (!missing.empty()) {
-      return fail(Code::failed_precondition,
-                  fmt::format("tensors are missing: {}", fmt::join(missing, ", ")));
-    }
-    for (auto& [target, stored] : copies) copy_into(target, *stored);
-    torch_->optimizer->state().clear();
-    for (auto& [name, parameter] : torch_->parameters) {
-      const auto momentum = momenta.find(name);
-      if (momentum == momenta.end()) continue;
-      auto param_state = std::make_unique<torch::optim::SGDParamState>();
-      param_state->momentum_buffer(momentum->second);
-      torch_->optimizer->state()[parameter.unsafeGetTensorImpl()] = std::move(param_state);
-    }
-    return {};
-  });
-}
-
-Result<Bytes> Learner::weights() const {
-  return guarded("write the weights", [&]() -> Result<Bytes> {
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    const NamedTensors model = on_host(torch_->model_tensors());
-    for (const auto& [name, tensor] : model) file.tensors.push_back(view_of(name, tensor));
-    return write_safetensors(file);
+    if (!torch_->late) return StepResults{};
+    return torch_->late->take(/*wait_for_all=*/true);
   });
 }
 
@@ -314,10 +274,10 @@ int64_t Learner::parameters() const {
 }
 
 DeviceUse Learner::device_use() const {
-  DeviceUse use{.compute = torch_->results->computed(),
-                .steps = torch_->results->steps(),
-                .dry_steps = torch_->results->dry_steps()};
-  if (!torch_->device.is_cuda()) return use;
+  if (!torch_->late) return {};
+  DeviceUse use{.compute = torch_->late->computed(),
+                .steps = torch_->late->steps(),
+                .dry_steps = torch_->late->dry_steps()};
   try {
     const auto stats =
         at::getDeviceAllocator(torch_->device.type())->getDeviceStats(torch_->device.index());
@@ -326,35 +286,6 @@ DeviceUse Learner::device_use() const {
     use.peak_memory_bytes = 0;  // a figure for the report is no reason to fail
   }
   return use;
-}
-
-std::string instruction_set() { return at::get_cpu_capability(); }
-
-Result<std::string> arithmetic_fingerprint(Learner::Setup setup) {
-  // About as many pixels for small images as for large ones, so that it takes no longer.
-  constexpr int64_t kPixels = 65'536;
-  const int64_t samples =
-      std::clamp<int64_t>(kPixels / std::max<int64_t>(1, setup.shape.height * setup.shape.width),
-                          /*lo=*/2, /*hi=*/32);
-  // What a run chooses is fixed here, so that only the network's shape and the machine are left.
-  setup.seed = 0;
-  setup.optimizer = {};
-  setup.label_smoothing = 0;
-  setup.model.dropout = 0;
-  setup.model.mean = {0.5};
-  setup.model.stddev = {0.25};
-  Batch batch{.positions = {0, samples}, .shape = setup.shape};
-  batch.images.resize(static_cast<size_t>(samples * setup.shape.bytes()));
-  Random random(setup.seed, Stream::fingerprint, 0);
-  for (uint8_t& pixel : batch.images) pixel = static_cast<uint8_t>(random.next() >> 24U);
-  for (int64_t i = 0; i < samples; ++i) batch.labels.push_back(i % setup.classes);
-
-  ASSIGN_OR_RETURN(const std::unique_ptr<Learner> learner, Learner::create(setup));
-  RETURN_IF_ERROR(learner->put(batch));
-  RETURN_IF_ERROR(learner->step(/*step=*/0, /*learning_rate=*/0.01));
-  RETURN_IF_ERROR(learner->finish_steps());
-  ASSIGN_OR_RETURN(const Bytes left, learner->save());
-  return to_hex(sha256(left)).substr(0, 16);
 }
 
 }  // namespace tern

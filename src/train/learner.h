@@ -23,6 +23,7 @@ struct StepResult {
   int64_t step = 0;  // 0 for the first
   double loss = 0;   // mean over the batch
   int64_t correct = 0;
+  bool is_skipped = false;  // fp16: the gradient overflowed, so that nothing was changed
 };
 using StepResults = std::vector<StepResult>;
 
@@ -32,6 +33,34 @@ struct EvaluationSums {
   int64_t top1 = 0;
   int64_t top5 = 0;
   int64_t samples = 0;
+  std::vector<int64_t> class_samples;  // by class
+  std::vector<int64_t> class_top1;
+
+  EvaluationSums& operator+=(const EvaluationSums& more);
+};
+
+// The classes that a network thinks most likely for one sample, best first.
+struct Prediction {
+  struct Guess {
+    int64_t label = 0;
+    double probability = 0;
+  };
+  std::vector<Guess> guesses;
+};
+
+// What a run computes in. Mixed ones keep weights, batch norm and loss in fp32.
+enum class Precision { fp32, bf16, fp16, fp64 };
+// "fp32", "bf16", ...
+std::string_view precision_name(Precision precision);
+// What train.precision means on a device: "mixed" is bf16 where the device has it, else fp16 (a
+// CPU: bf16). `kernels` is libtern_cuda.so, asked on a GPU.
+Result<Precision> choose_precision(const std::string& option, const std::string& device,
+                                   const std::filesystem::path& kernels);
+
+// What begin_with() found in a file of weights.
+struct InitReport {
+  int64_t loaded = 0;                      // tensors
+  std::vector<std::string> head_replaced;  // the last layer's, left random: other class count
 };
 
 // What a device did besides the host; all 0 on a CPU.
@@ -63,6 +92,9 @@ class Learner {
     std::string device = kCpu;      // as choose_device() says
     bool deterministic = true;      // a GPU's fastest kernels are not; a CPU's are anyway
     std::filesystem::path kernels;  // libtern_cuda.so; only a GPU needs it
+    Precision precision = Precision::fp32;
+    int64_t accumulate = 1;  // pieces that a batch is computed in
+    double ema = 0;          // decay of the moving average of the weights; 0: none
   };
 
   // Builds the network with the first weights that follow from the seed.
@@ -77,13 +109,22 @@ class Learner {
   Result<StepResults> step(int64_t step, double learning_rate);
   // Waits for the results that are still out.
   Result<StepResults> finish_steps();
+  // With the moving average of the weights, where there is one; in the training's precision.
   Result<EvaluationSums> evaluate();
+  // The same, but the `count` best classes of each sample of the batch.
+  Result<std::vector<Prediction>> predict(int64_t count);
 
-  // Everything the next step depends on, as one safetensors file: `model.*` and `momentum.*`.
+  // Takes weights from elsewhere, under their PyTorch names, before the first step: parameters and
+  // buffers, converted to the network's type. The last layer keeps its random weights if its class
+  // count differs. Every other missing, extra or misshaped tensor is named; then nothing changes.
+  Result<InitReport> begin_with(const Safetensors& weights);
+
+  // Everything the next step depends on, as one safetensors file: `model.*`, `momentum.*`, and
+  // where they are used `ema.*` and `scaler.*`.
   Result<Bytes> save() const;
   // The inverse. Every missing, extra or misshaped tensor is named; then nothing is changed.
   Status load(const Safetensors& state);
-  // The weights alone under their PyTorch names: what other tools load.
+  // The weights alone under their PyTorch names, those that evaluate() uses: what other tools load.
   Result<Bytes> weights() const;
 
   int64_t parameters() const;

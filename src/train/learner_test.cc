@@ -3,56 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
+#include <numeric>
 
-#include "core/random.h"
+#include "train/test_learner.h"
 
 namespace tern {
 namespace {
-
-Learner::Setup small_setup() {
-  return {.model = {.name = "small-cnn", .width = 4, .dropout = 0.3},
-          .optimizer = {.learning_rate = 0.1, .momentum = 0.9},
-          .seed = 5,
-          .shape = {1, 8, 8},
-          .classes = 6,
-          .threads = 1};
-}
-
-// A batch that is a function of its number, of samples that can be told apart.
-Batch batch_of(int64_t number, int64_t samples = 12) {
-  Batch batch;
-  batch.positions = {0, samples};
-  batch.shape = {1, 8, 8};
-  Random random(11, Stream::augment, static_cast<uint64_t>(number));
-  for (int64_t i = 0; i < samples; ++i) {
-    batch.labels.push_back(i % 6);
-    for (int pixel = 0; pixel < 64; ++pixel) {
-      batch.images.push_back(
-          static_cast<uint8_t>(random.below(60) + (pixel / 10 == i % 6 ? 190 : 0)));
-    }
-  }
-  return batch;
-}
-
-// What a step on a CPU tells at once.
-Result<StepResult> train_on(Learner& learner, const Batch& batch, int64_t step, double rate) {
-  RETURN_IF_ERROR(learner.put(batch));
-  ASSIGN_OR_RETURN(const StepResults results, learner.step(step, rate));
-  EXPECT_EQ(results.size(), 1U);
-  return results.at(0);
-}
-
-Result<EvaluationSums> evaluate_on(Learner& learner, const Batch& batch) {
-  RETURN_IF_ERROR(learner.put(batch));
-  return learner.evaluate();
-}
-
-std::unique_ptr<Learner> make(const Learner::Setup& setup) {
-  auto learner = Learner::create(setup);
-  EXPECT_TRUE(learner.has_value()) << learner.error().to_string();
-  return std::move(*learner);
-}
 
 TEST(Learner, LearnsAndItsLossFalls) {
   const auto learner = make(small_setup());
@@ -69,6 +25,81 @@ TEST(Learner, LearnsAndItsLossFalls) {
   EXPECT_EQ(sums->samples, 60);
   EXPECT_GT(sums->top1, 50);
   EXPECT_GE(sums->top5, sums->top1);
+  EXPECT_EQ(sums->class_samples, (std::vector<int64_t>{10, 10, 10, 10, 10, 10}));
+  EXPECT_EQ(std::accumulate(sums->class_top1.begin(), sums->class_top1.end(), int64_t{0}),
+            sums->top1);
+}
+
+TEST(Learner, SumsOfBatchesAreTheSumsOfTheWhole) {
+  const auto learner = make(small_setup());
+  const Batch whole = batch_of(3, 12);
+  const auto expected = evaluate_on(*learner, whole);
+  EvaluationSums sums;  // knows no classes yet
+  sums += *evaluate_on(*learner, part_of(whole, 0, 5));
+  sums += *evaluate_on(*learner, part_of(whole, 5, 5));
+  sums += *evaluate_on(*learner, part_of(whole, 5, 12));
+  EXPECT_NEAR(sums.loss, expected->loss, 1e-5);
+  EXPECT_EQ(sums.top1, expected->top1);
+  EXPECT_EQ(sums.top5, expected->top5);
+  EXPECT_EQ(sums.samples, 12);
+  EXPECT_EQ(sums.class_samples, expected->class_samples);
+  EXPECT_EQ(sums.class_top1, expected->class_top1);
+}
+
+TEST(Learner, PredictsTheClassesThatItEvaluatesBestFirst) {
+  const auto learner = make(small_setup());
+  for (int64_t step = 0; step < 20; ++step) {
+    ASSERT_TRUE(train_on(*learner, batch_of(step), step, 0.05).has_value());
+  }
+  const Batch batch = batch_of(77, 24);
+  const auto sums = evaluate_on(*learner, batch);
+  const auto predictions = learner->predict(9);  // more than there are classes
+  ASSERT_TRUE(predictions.has_value()) << predictions.error().to_string();
+  ASSERT_EQ(predictions->size(), 24U);
+  int64_t right = 0;
+  double loss = 0;
+  for (size_t i = 0; i < 24; ++i) {
+    const auto& guesses = (*predictions)[i].guesses;
+    ASSERT_EQ(guesses.size(), 6U);
+    right += guesses[0].label == batch.labels[i] ? 1 : 0;
+    double total = 0;
+    for (size_t k = 0; k < guesses.size(); ++k) {
+      total += guesses[k].probability;
+      EXPECT_LE(guesses[k].probability, guesses[k > 0 ? k - 1 : 0].probability);
+      if (guesses[k].label == batch.labels[i]) loss -= std::log(guesses[k].probability);
+    }
+    EXPECT_NEAR(total, 1, 1e-5);
+  }
+  EXPECT_EQ(right, sums->top1);
+  EXPECT_NEAR(loss, sums->loss, 1e-3);
+  EXPECT_EQ((*learner->predict(2))[0].guesses.size(), 2U);
+}
+
+TEST(Learner, ANetworkThatIsNoNumberIsRightNowhere) {
+  const auto learner = make(small_setup());
+  const Bytes bytes = *learner->weights();
+  Safetensors file = *parse_safetensors(bytes);
+  const std::vector<float> nan(6, std::nanf(""));
+  for (TensorView& tensor : file.tensors) {
+    if (tensor.name != "fc2.bias") continue;
+    tensor.data = {reinterpret_cast<const char*>(nan.data()), nan.size() * sizeof(float)};
+  }
+  ASSERT_TRUE(learner->begin_with(file).has_value());
+  const auto sums = evaluate_on(*learner, batch_of(0));
+  ASSERT_TRUE(sums.has_value());
+  EXPECT_EQ(sums->top1, 0);
+  EXPECT_EQ(sums->top5, 0);
+}
+
+TEST(Learner, ABatchOfWhichNothingIsLeftIsAnErrorToTrainOnAndNoneToEvaluate) {
+  const auto learner = make(small_setup());
+  const Batch empty = part_of(batch_of(0), 0, 0);
+  ASSERT_TRUE(learner->put(empty).has_value());
+  const auto step = learner->step(0, 0.1);
+  ASSERT_FALSE(step.has_value());
+  EXPECT_EQ(step.error().code, Code::corrupt);
+  EXPECT_EQ(learner->evaluate()->samples, 0);
+  EXPECT_TRUE(learner->predict(3)->empty());
 }
 
 TEST(Learner, FirstWeightsFollowFromTheSeedAlone) {
@@ -165,7 +196,12 @@ TEST(Learner, TheFingerprintStandsForTheArithmeticAndNotForTheRun) {
   setup.optimizer.momentum = 0.1;
   setup.label_smoothing = 0.1;
   setup.model.dropout = 0.9;
+  setup.accumulate = 3;
+  setup.ema = 0.9;
   EXPECT_EQ(*arithmetic_fingerprint(setup), *one);
+  setup.precision = Precision::bf16;
+  EXPECT_NE(*arithmetic_fingerprint(setup), *one);
+  setup.precision = Precision::fp32;
   setup.model.width = 5;
   EXPECT_NE(*arithmetic_fingerprint(setup), *one);
 }

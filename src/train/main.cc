@@ -22,10 +22,15 @@
 #include "storage/file_door.h"
 #include "storage/prefix_store.h"
 #include "storage/retry_store.h"
+#include "train/eval_flags.h"
+#include "train/eval_mode.h"
 #include "train/exit_codes.h"
 #include "train/fresh.h"
 #include "train/learner.h"
 #include "train/on_event.h"
+#include "train/plan_flags.h"
+#include "train/plan_mode.h"
+#include "train/predict_mode.h"
 #include "train/speed_probe.h"
 #include "train/train_flags.h"
 #include "train/trainer.h"
@@ -84,8 +89,12 @@ Status check_portable(const RunConfig& config) {
                           kPortableInstructionSet, instruction_set(), kPortableInstructionSet));
 }
 
+std::vector<Recipe> known_recipes() {
+  return list_recipes(recipe_folders(own_path(), environment("TERN_RECIPES")));
+}
+
 Result<RunConfig> read_config(const TrainRequest& request) {
-  const auto recipes = list_recipes(recipe_folders(own_path(), environment("TERN_RECIPES")));
+  const std::vector<Recipe> recipes = known_recipes();
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request, recipes, problems);
   for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
@@ -102,6 +111,9 @@ Status refuse_standing_halt_file(const std::string& path) {
 // What will run: every option, those that are not the default marked.
 void print_options(const RunConfig& config) {
   RunConfig shown;
+  // Their number is not part of the assignment below, which must not move them.
+  shown.data_phase.resize(config.data_phase.size());
+  shown.lr_phase.resize(config.lr_phase.size());
   const OptionSet set = describe_run(shown);
   shown = config;
   write_stderr(set.to_table() + "\n");
@@ -222,6 +234,7 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
                      .device = device,
                      .kernels = kernels_path(own_path()),
                      .gpu_index = visible_gpu(),
+                     .watch_system = true,
                      .run = &store,
                      .clock = &clock,
                      .log = &log,
@@ -263,6 +276,40 @@ RunEvent event_of(const std::filesystem::path& folder, const Result<Outcome>& en
           .exit_code = exit_code_of(ended.error().code)};
 }
 
+std::string locale_name() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (std::string value = environment(name); !value.empty()) return value;
+  }
+  return "";
+}
+
+// What the first argument asks for instead of training; nothing if it trains. No run file is called
+// so: `tern` puts the mode in front of what was typed.
+std::optional<Result<int>> run_mode(const std::vector<std::string>& arguments, Clock& clock) {
+  if (arguments.empty()) return std::nullopt;
+  const std::string& mode = arguments[0];
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  Log log(clock, Level::info);
+  if (mode == kPlanMode) {
+    return plan_mode({.recipes = known_recipes(),
+                      .cores = threads_if_left_open(),
+                      .kernels = kernels_path(own_path()),
+                      .gpus_are_hidden = gpus_are_hidden(),
+                      .locale = locale_name(),
+                      .clock = &clock,
+                      .log = &log},
+                     rest);
+  }
+  if (mode != kEvalMode && mode != kPredictMode) return std::nullopt;
+  const EvalProcess process{.recipes = known_recipes(),
+                            .cores = threads_if_left_open(),
+                            .kernels = kernels_path(own_path()),
+                            .gpus_are_hidden = gpus_are_hidden(),
+                            .clock = &clock,
+                            .log = &log};
+  return mode == kEvalMode ? eval_mode(process, rest) : predict_mode(process, rest);
+}
+
 Result<int> run(const std::vector<std::string>& arguments) {
   SystemClock clock;
   if (!arguments.empty() && arguments[0] == "--probe-speed") {
@@ -273,6 +320,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
     fmt::print("{}\n", speed);
     return kExitDone;
   }
+  if (const auto mode = run_mode(arguments, clock)) return *mode;
   ASSIGN_OR_RETURN(const TrainRequest request, parse_train_flags(arguments));
   ASSIGN_OR_RETURN(const RunConfig config, read_config(request));
   ASSIGN_OR_RETURN(const std::filesystem::path folder, run_folder(request, config));

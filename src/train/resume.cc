@@ -28,6 +28,9 @@ Result<std::vector<OptionChange>> agree_with_recorded(RunConfig& config,
                                            problems[0].to_string()));
   }
   if (config.train.threads == 0) config.train.threads = recorded.train.threads;
+  if (config.model.mean.empty()) config.model.mean = recorded.model.mean;
+  if (config.model.stddev.empty()) config.model.stddev = recorded.model.stddev;
+  if (config.data.classes == 0) config.data.classes = recorded.data.classes;
   const OptionSet set = describe_run(config);
   std::vector<OptionChange> allowed;
   std::string refused;

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "dataset/plan.h"
+#include "train/run_conflicts.h"
 
 namespace tern {
 namespace {
@@ -55,108 +55,6 @@ Result<std::string> read_run_file(const fs::path& path) {
   return text;
 }
 
-// A name becomes a folder under runs/, so it must be one plain part of a path.
-bool is_folder_name(std::string_view name) {
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  return !name.empty() && name.size() <= 200 && name.front() != '.' &&
-         name.find('/') == std::string_view::npos && std::ranges::none_of(name, is_control);
-}
-
-// What is wrong with several options together.
-struct Conflict {
-  std::vector<std::string_view> keys;
-  std::string message;
-};
-
-void check_schedule(const RunConfig& config, std::vector<Conflict>& conflicts) {
-  const ScheduleOptions& schedule = config.schedule;
-  const int64_t epochs = config.train.epochs;
-  if (schedule.warmup_epochs > static_cast<double>(epochs)) {
-    conflicts.push_back(
-        {{"schedule.warmup_epochs", "train.epochs"},
-         fmt::format("schedule.warmup_epochs is {}, longer than the run of {} epochs; lower it or "
-                     "raise train.epochs",
-                     schedule.warmup_epochs, epochs)});
-  }
-  const std::vector<int64_t>& drops = schedule.drop_epochs;
-  if (!drops.empty() && schedule.shape != "step") {
-    conflicts.push_back(
-        {{"schedule.drop_epochs", "schedule.shape"},
-         fmt::format("schedule.drop_epochs needs schedule.shape = \"step\", and it is \"{}\"; "
-                     "change one of the two",
-                     schedule.shape)});
-  }
-  if (drops.empty() && schedule.shape == "step") {
-    conflicts.push_back({{"schedule.drop_epochs", "schedule.shape"},
-                         "schedule.shape is \"step\" but schedule.drop_epochs is empty; list the "
-                         "epochs at which the rate drops"});
-  }
-  if (std::ranges::adjacent_find(drops, std::greater_equal<>()) != drops.end()) {
-    conflicts.push_back({{"schedule.drop_epochs"},
-                         "schedule.drop_epochs must rise from each epoch to the next; sort them"});
-  }
-  if (!drops.empty() && std::ranges::max(drops) >= epochs) {
-    conflicts.push_back(
-        {{"schedule.drop_epochs", "train.epochs"},
-         fmt::format("schedule.drop_epochs has epoch {}, but the last one is {} (they are counted "
-                     "from 0); remove it or raise train.epochs",
-                     std::ranges::max(drops), epochs - 1)});
-  }
-}
-
-void check_model(const RunConfig& config, std::vector<Conflict>& conflicts) {
-  const ModelOptions& model = config.model;
-  const DataOptions& data = config.data;
-  if (model.dropout > 0 && model.name != "small-cnn") {
-    conflicts.push_back({{"model.dropout", "model.name"},
-                         fmt::format("model.dropout is {}, but {} has no dropout; set it to 0 or "
-                                     "choose model.name = \"small-cnn\"",
-                                     model.dropout, model.name)});
-  }
-  if (model.name == "cifar-tutorial" && data.format != "cifar10") {
-    conflicts.push_back(
-        {{"model.name", "data.format"},
-         fmt::format("model.name = \"cifar-tutorial\" takes colour images of 32x32, data.format = "
-                     "\"cifar10\"; for \"{}\" choose model.name = \"small-cnn\"",
-                     data.format)});
-  }
-  if (config.image.rectangular) {
-    conflicts.push_back({{"image.rectangular", "model.name"},
-                         fmt::format("image.rectangular needs a network that takes images of any "
-                                     "size, and {} takes one; turn it off",
-                                     model.name)});
-  }
-  if (const Result<Shuffle> shuffle = parse_shuffle(data.shuffle); !shuffle) {
-    conflicts.push_back({{"data.shuffle"}, "data.shuffle: " + shuffle.error().message});
-  }
-  if (data.format == "cifar10" && data.classes != 10) {
-    conflicts.push_back(
-        {{"data.format", "data.classes"},
-         fmt::format("data.classes is {}, but data.format = \"cifar10\" has 10 classes; set it "
-                     "to 10",
-                     data.classes)});
-  }
-}
-
-std::vector<Conflict> find_conflicts(const RunConfig& config) {
-  std::vector<Conflict> conflicts;
-  if (!is_folder_name(config.recipe)) {
-    conflicts.push_back(
-        {{"recipe"},
-         fmt::format("recipe is {}, but it names a folder; use at most 200 bytes, no '/' and no "
-                     "'.' at the beginning",
-                     quote_toml(config.recipe))});
-  }
-  if (config.optimizer.nesterov && config.optimizer.momentum <= 0) {
-    conflicts.push_back({{"optimizer.nesterov", "optimizer.momentum"},
-                         "optimizer.nesterov needs optimizer.momentum above 0; set momentum or "
-                         "turn nesterov off"});
-  }
-  check_schedule(config, conflicts);
-  check_model(config, conflicts);
-  return conflicts;
-}
-
 // Does one of the problems already speak of this key? The field then kept its default, and what a
 // conflict says about it would be about a run that nobody described.
 bool is_about(const std::vector<Problem>& problems, std::string_view key) {
@@ -183,6 +81,12 @@ OptionSet describe_run(RunConfig& config) {
   set.section("train", "How long, how much at once, and what is fixed for the run.", config.train);
   set.section("checkpoint", "How often the run is saved, and how much is kept.", config.checkpoint);
   set.section("lease", "When a process may take over a run from another machine.", config.lease);
+  set.list("data_phase",
+           "Stretches of epochs with their own image size, batch or data; none: one phase, as the "
+           "rest says. docs/phases.md explains them.",
+           config.data_phase);
+  set.list("lr_phase", "Pieces of the learning rate, for schedule.shape = \"pieces\".",
+           config.lr_phase);
   return set;
 }
 
@@ -244,6 +148,7 @@ Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector
   RunConfig config;
   OptionSet set = describe_run(config);
   problems = set.load_toml(text, path.string());
+  if (!request.init.empty()) config.model.init = request.init;
   for (const std::string& assignment : request.assignments) {
     if (std::optional<Problem> problem = set.set(assignment)) {
       problems.push_back(std::move(*problem));

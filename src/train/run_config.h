@@ -27,6 +27,8 @@ struct RunConfig {
   TrainOptions train;
   CheckpointOptions checkpoint;
   LeaseOptions lease;
+  std::vector<DataPhaseOptions> data_phase;  // none: one phase, as the rest says
+  std::vector<LrPhaseOptions> lr_phase;
 };
 
 // The set points into `config`.
@@ -40,6 +42,7 @@ struct TrainRequest {
   int64_t steps = -1;                    // --steps; -1: not given
   std::string halt_file;                 // empty: none
   std::string from;                      // --from: begin with another run's checkpoint; empty: none
+  std::string init;                      // --init: weights to begin with; empty: as the file says
   std::string on_event;                  // --on-event: told when the process ends; empty: nobody
   bool fresh = false;
 };

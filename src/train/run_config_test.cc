@@ -328,5 +328,69 @@ TEST(TrainFlags, WrongOrMissingValuesAreRefused) {
   }
 }
 
+constexpr char kResnet[] = "train.epochs = 4\nmodel.name = 'resnet18'\nimage.size = 32\n";
+
+TEST_F(RunConfigTest, PhasesThatFollowEachOtherAreTaken) {
+  EXPECT_THAT(problems_of(std::string(kResnet) + R"(
+schedule.shape = "pieces"
+[[data_phase]]
+epochs = [0, 3]
+image_size = 128
+batch = 512
+[[data_phase]]
+epochs = [3, 4]
+image_size = 288
+batch = 128
+rectangular = "yes"
+[[lr_phase]]
+epochs = [0, 0.5]
+rate = [0, 2]
+[[lr_phase]]
+epochs = [0.5, 4]
+rate = [2, 0]
+)"),
+              IsEmpty());
+  EXPECT_THAT(config_->data_phase, SizeIs(2));
+  EXPECT_EQ(config_->lr_phase[1].epochs[0], 0.5);
+}
+
+TEST_F(RunConfigTest, PhasesThatOverlapOrLeaveAGapAreRefused) {
+  const auto with_phases = [&](std::string_view first, std::string_view second) {
+    return problems_of(std::string(kResnet) + "[[data_phase]]\nepochs = " + std::string(first) +
+                       "\n[[data_phase]]\nepochs = " + std::string(second) + "\n");
+  };
+  EXPECT_THAT(with_phases("[0, 2]", "[2, 4]"), IsEmpty());
+  EXPECT_THAT(with_phases("[0, 2]", "[3, 4]"), ElementsAre(HasSubstr("leaves a gap")));
+  EXPECT_THAT(with_phases("[0, 3]", "[2, 4]"), ElementsAre(HasSubstr("overlaps")));
+  EXPECT_THAT(with_phases("[1, 2]", "[2, 4]"), ElementsAre(HasSubstr("the run begins at 0")));
+  EXPECT_THAT(with_phases("[0, 2]", "[2, 5]"), ElementsAre(HasSubstr("train.epochs is 4")));
+  EXPECT_THAT(with_phases("[0, 2]", "[2, 3]"), ElementsAre(HasSubstr("train.epochs is 4")));
+  EXPECT_THAT(with_phases("[0]", "[0, 4]"), ElementsAre(HasSubstr("wants two numbers")));
+  EXPECT_THAT(with_phases("[2, 0]", "[0, 4]"), ElementsAre(HasSubstr("wants two numbers")));
+}
+
+TEST_F(RunConfigTest, PhasesOfSeveralSizesNeedANetworkThatTakesThem) {
+  const std::string phases =
+      "train.epochs = 2\n[[data_phase]]\nepochs = [0, 1]\nimage_size = 32\n"
+      "[[data_phase]]\nepochs = [1, 2]\nimage_size = 48\n";
+  EXPECT_THAT(problems_of("model.name = 'small-cnn'\n" + phases),
+              ElementsAre(HasSubstr("choose a resnet")));
+  EXPECT_THAT(problems_of("model.name = 'resnet18'\n" + phases), IsEmpty());
+}
+
+TEST_F(RunConfigTest, PiecesOfTheRateNeedTheirShapeAndTheOtherWayRound) {
+  EXPECT_THAT(problems_of("schedule.shape = 'pieces'\n"), ElementsAre(HasSubstr("add one")));
+  EXPECT_THAT(problems_of("[[lr_phase]]\nepochs = [0, 1]\nrate = [1]\n"),
+              ElementsAre(HasSubstr("needs schedule.shape")));
+  EXPECT_THAT(
+      problems_of("schedule.shape = 'pieces'\n[[lr_phase]]\nepochs = [0, 1]\nrate = [1, 2, 3]\n"),
+      ElementsAre(HasSubstr("rate wants one value")));
+}
+
+TEST_F(RunConfigTest, ABatchMustHaveAtLeastASampleForEachPiece) {
+  EXPECT_THAT(problems_of("[train]\nbatch = 4\naccumulate = 8\n"),
+              ElementsAre(HasSubstr("cannot be cut")));
+}
+
 }  // namespace
 }  // namespace tern

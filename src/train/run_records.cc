@@ -2,12 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace tern {
 namespace {
 
 constexpr char kLogObject[] = "log.txt";
+
+// TensorBoard shows about a thousand points of a curve. Ten a second are enough to watch, and the
+// time between two doubles after each 10,000: 30 MB after a week. By the clock, since it is only
+// for the screen.
+constexpr Milliseconds kShortestBetweenPoints{100};
+constexpr int64_t kPointsPerPeriod = 10'000;
+constexpr int64_t kDoublingsMax = 10;
+
+Milliseconds between_points(int64_t points) {
+  return kShortestBetweenPoints *
+         (int64_t{1} << std::min(points / kPointsPerPeriod, kDoublingsMax));
+}
+
+// Of a ledger record that we made ourselves.
+std::vector<Scalar> evaluation_scalars(const nlohmann::json& fields) {
+  std::vector<Scalar> scalars;
+  for (const char* name : {"loss", "top1", "top5"}) {
+    const auto field = fields.find(name);
+    if (field == fields.end() || !field->is_number()) continue;
+    scalars.push_back({std::string("validation/") + name, field->get<double>()});
+  }
+  return scalars;
+}
 
 }  // namespace
 
@@ -24,7 +49,7 @@ std::string spans_json(const SpanTimes& spans) {
 
 Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& clock, Log& log,
                                                      Process process) {
-  std::unique_ptr<RunRecords> records(new RunRecords(clock, log, process.lease));
+  std::unique_ptr<RunRecords> records(new RunRecords(run, clock, log, process.lease));
   ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, process.price_microusd_per_hour));
   ASSIGN_OR_RETURN(records->metrics_, open_record_log(run, kMetricsObject));
   return records;
@@ -32,6 +57,8 @@ Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& cl
 
 void RunRecords::ledger(std::string_view kind, const nlohmann::json& fields) {
   warn_once(ledger_->record(kind, fields));
+  if (kind != "evaluation" || events_ == nullptr) return;
+  events_->add(fields.value("step", int64_t{0}), evaluation_scalars(fields));
 }
 
 void RunRecords::warning(const std::string& what, int64_t step) {
@@ -43,6 +70,15 @@ void RunRecords::process_begins(int64_t step) {
   const nlohmann::json mark = {
       {"process_begins", step}, {"lease", lease_}, {"ms", clock_.unix_ms()}};
   warn_once(metrics_->append(mark.dump()));
+  events_ = std::make_unique<EventFile>(run_, clock_, log_,
+                                        EventFile::Setup{.lease = lease_, .first_step = step});
+  last_step_ = step;
+  unshown_ = {.since = clock_.now()};
+}
+
+void RunRecords::rolled_back(int64_t step) {
+  last_step_ = step;
+  if (events_ != nullptr) events_->restart_after(step);
 }
 
 void RunRecords::step(const StepLine& line) {
@@ -53,6 +89,32 @@ void RunRecords::step(const StepLine& line) {
                   R"("samples":{},"us":{},"lease":{},"ms":{}}})",
                   line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
                   spans_json(line.spans), lease_, clock_.unix_ms())));
+  last_step_ = line.step;
+  if (events_ != nullptr) show_step(line);
+}
+
+// Loss, accuracy and rate are those of the step that is shown; speed and spans are means over the
+// steps since the one before.
+void RunRecords::show_step(const StepLine& line) {
+  ++unshown_.steps;
+  unshown_.samples += line.samples;
+  unshown_.spans += line.spans;
+  const Nanoseconds now = clock_.now();
+  const Nanoseconds passed = now - unshown_.since;
+  if (points_ > 0 && passed < between_points(points_)) return;
+  std::vector<Scalar> scalars = {
+      {"train/loss", line.loss}, {"train/top1", line.top1}, {"lr", line.learning_rate}};
+  if (passed > Nanoseconds(0)) {
+    scalars.push_back({"throughput", static_cast<double>(unshown_.samples) / to_seconds(passed)});
+  }
+  for (const Span span : kAllSpans) {
+    if (unshown_.spans[span] == Nanoseconds(0)) continue;
+    scalars.push_back({"spans/" + std::string(span_name(span)),
+                       to_seconds(unshown_.spans[span]) / static_cast<double>(unshown_.steps)});
+  }
+  events_->add(line.step, scalars);
+  ++points_;
+  unshown_ = {.since = now};
 }
 
 void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double train_top1,
@@ -70,9 +132,39 @@ void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double tr
   warn_once(metrics_->append(record.dump()));
 }
 
+void RunRecords::watch_system(Sampler::Setup setup) {
+  Result<std::unique_ptr<RecordLog>> log = open_record_log(run_, kSamplesObject);
+  const auto before = read_records(run_, kSamplesObject);
+  if (!log.has_value()) {
+    warn_once(log.error());
+    return;
+  }
+  samples_ = std::move(*log);
+  if (before.has_value()) setup.samples_before = static_cast<int64_t>(before->size());
+  sampler_ = std::make_unique<Sampler>(std::move(setup), clock_,
+                                       [this](const SystemSample& sample) { keep_sample(sample); });
+  sampler_->start();
+}
+
+void RunRecords::finish_watching() {
+  if (sampler_ != nullptr) sampler_->stop();
+  if (events_ != nullptr) events_->flush();
+}
+
+// Called by the sampler's thread, and after its end by finish_watching().
+void RunRecords::keep_sample(const SystemSample& sample) {
+  const int64_t step = last_step_;
+  warn_once(samples_->append(sample_line(sample, step, lease_)));
+  if (events_ == nullptr) return;
+  std::vector<Scalar> scalars;
+  for (const Scalar& value : sample.values) {
+    scalars.push_back({"system/" + value.tag, value.value});
+  }
+  events_->add(step, scalars);
+}
+
 void RunRecords::warn_once(const Status& status) {
-  if (status.has_value() || warned_) return;
-  warned_ = true;
+  if (status.has_value() || warned_.exchange(true)) return;
   log_.warn("train", "cannot write the run's records; training goes on without them",
             {{"cause", status.error().to_string()}});
 }

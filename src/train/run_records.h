@@ -1,14 +1,19 @@
-// Everything a run writes about itself while it trains: ledger, metrics, log.txt. Only the holder
-// of the run's lease writes.
+// Everything a run writes about itself while it trains: ledger, metrics, samples, TensorBoard's
+// files, log.txt. Only the holder of the run's lease writes.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/result.h"
+#include "report/event_file.h"
+#include "report/sampler.h"
 #include "report/spans.h"
 #include "storage/ledger.h"
 #include "storage/object_store.h"
@@ -31,10 +36,13 @@ struct Evaluation {
   double top1 = 0;
   double top5 = 0;
   int64_t samples = 0;
+  std::vector<int64_t> class_samples;
+  std::vector<double> class_top1;  // of each class, where it was asked for
 };
 
-// Owned by the step loop. A record that cannot be written (a full disk) is warned of once and the
-// run goes on: training is worth more than its diary.
+// Owned by the step loop, which alone calls it; the sampler's thread is inside. A record that
+// cannot be written (a full disk) is warned of once and the run goes on: training is worth more
+// than its diary.
 class RunRecords {
  public:
   struct Process {
@@ -45,28 +53,58 @@ class RunRecords {
   static Result<std::unique_ptr<RunRecords>> open(ObjectStore& run, Clock& clock, Log& log,
                                                   Process process);
 
-  // One ledger record; kinds and fields are in docs/format_ledger.md.
+  // One ledger record; kinds and fields are in docs/format_ledger.md. An evaluation is shown in
+  // TensorBoard as well.
   void ledger(std::string_view kind, const nlohmann::json& fields);
   // A ledger record and a log line.
   void warning(const std::string& what, int64_t step);
 
-  // A mark in the metrics that a process begins here: lines before it are another's.
+  // A mark in the metrics that a process begins here: lines before it are another's. TensorBoard's
+  // file begins here too.
   void process_begins(int64_t step);
+  // The run went back to `step` in this process: TensorBoard forgets what came after it.
+  void rolled_back(int64_t step);
+  // A line of the metrics; of steps that follow each other quickly not all are shown in
+  // TensorBoard.
   void step(const StepLine& line);
   // The summary of an epoch; `test` is nullptr if there was no evaluation.
   void epoch(int64_t epoch, int64_t step, double train_loss, double train_top1,
              const Evaluation* test);
 
- private:
-  RunRecords(Clock& clock, Log& log, int64_t lease) : clock_(clock), log_(log), lease_(lease) {}
-  void warn_once(const Status& status);
+  // From here on the sampler looks at the machine every now and then, and at what `setup.gpu` says.
+  // Its samples_before is found here. REQUIRES: process_begins() was called.
+  void watch_system(Sampler::Setup setup);
+  // Takes a last sample, and writes TensorBoard's points: before a report is made of the records.
+  void finish_watching();
 
+ private:
+  RunRecords(ObjectStore& run, Clock& clock, Log& log, int64_t lease)
+      : run_(run), clock_(clock), log_(log), lease_(lease) {}
+  void warn_once(const Status& status);
+  void show_step(const StepLine& line);
+  void keep_sample(const SystemSample& sample);
+
+  // What was done since the last point in TensorBoard.
+  struct Unshown {
+    int64_t steps = 0;
+    int64_t samples = 0;
+    SpanTimes spans;
+    Nanoseconds since{0};
+  };
+
+  ObjectStore& run_;
   Clock& clock_;
   Log& log_;
   const int64_t lease_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<RecordLog> metrics_;
-  bool warned_ = false;
+  std::atomic<bool> warned_ = false;
+  std::unique_ptr<EventFile> events_;  // from process_begins() on
+  Unshown unshown_;
+  int64_t points_ = 0;
+  std::atomic<int64_t> last_step_ = 0;  // for the sampler's x
+  std::unique_ptr<RecordLog> samples_;  // the sampler's thread's
+  std::unique_ptr<Sampler> sampler_;    // last: it ends before what it uses
 };
 
 // {"compute":6120,"queue":3}: microseconds, without those that took none.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "storage/memory_store.h"
@@ -72,6 +73,89 @@ TEST_F(RunRecordsTest, LinesOfAProcessThatWasReplacedDoNotCount) {
   auto replaced = RunRecords::open(run_, clock_, log_, {.lease = 1});
   (*replaced)->step({.step = 51});
   EXPECT_EQ(*last_recorded_step(run_), 41);
+}
+
+// How often a text stands in what was written for TensorBoard.
+int64_t times_in_events(MemoryStore& run, const std::string& text) {
+  int64_t times = 0;
+  const auto parts = run.list("tensorboard/");
+  for (const ObjectInfo& part : parts.value_or({})) {
+    const Bytes bytes = run.get(part.name).value_or("");
+    for (size_t i = bytes.find(text); i != Bytes::npos; i = bytes.find(text, i + 1)) ++times;
+  }
+  return times;
+}
+
+TEST_F(RunRecordsTest, QuickStepsAreNotAllShownInTensorBoard) {
+  records_->process_begins(0);
+  for (int64_t step = 1; step <= 1000; ++step) {
+    clock_.advance(std::chrono::milliseconds(1));
+    records_->step({.step = step, .samples = 4});
+  }
+  records_->finish_watching();
+  EXPECT_EQ(metrics().size(), 1001U);
+  EXPECT_EQ(times_in_events(run_, "train/loss"), 10);  // the first, and one every 100 ms
+}
+
+TEST_F(RunRecordsTest, SlowStepsAreAllShownWithTheirSpansAndSpeed) {
+  records_->process_begins(0);
+  SpanTimes spans;
+  spans[Span::compute] = std::chrono::milliseconds(150);
+  for (int64_t step = 1; step <= 5; ++step) {
+    clock_.advance(std::chrono::milliseconds(200));
+    records_->step({.step = step, .samples = 4, .spans = spans});
+  }
+  records_->ledger("evaluation", {{"step", 5}, {"loss", 0.5}, {"top1", 0.9}, {"top5", 1.0}});
+  records_->finish_watching();
+  for (const char* tag : {"train/loss", "train/top1", "throughput", "spans/compute"}) {
+    EXPECT_EQ(times_in_events(run_, tag), 5) << tag;
+  }
+  EXPECT_EQ(times_in_events(run_, "spans/fetch"), 0);
+  for (const char* tag : {"validation/loss", "validation/top1", "validation/top5"}) {
+    EXPECT_EQ(times_in_events(run_, tag), 1) << tag;
+  }
+  const auto expected = scalars_record(clock_.unix_ms(), 5,
+                                       {{"train/loss", 0},
+                                        {"train/top1", 0},
+                                        {"lr", 0},
+                                        {"throughput", 20},
+                                        {"spans/compute", 0.15}});
+  EXPECT_EQ(times_in_events(run_, expected), 1);
+}
+
+TEST_F(RunRecordsTest, EachProcessHasItsOwnFileWhichBeginsWhereItResumes) {
+  records_->process_begins(0);
+  auto successor = RunRecords::open(run_, clock_, log_, {.lease = 12});
+  (*successor)->process_begins(40);
+  (*successor)->rolled_back(30);
+  (*successor)->finish_watching();
+  ASSERT_EQ(run_.list("tensorboard/")->size(), 2U);
+  for (const int64_t step : {1, 41, 31}) {
+    EXPECT_EQ(times_in_events(run_, restart_record(clock_.unix_ms(), step)), 1) << step;
+  }
+}
+
+TEST_F(RunRecordsTest, SamplesGoToTheirLogAndToTensorBoard) {
+  SystemClock clock;  // the sampler's thread waits by it
+  auto records = RunRecords::open(run_, clock, log_, {.lease = 7});
+  ASSERT_TRUE(records.has_value());
+  (*records)->process_begins(3);
+  std::atomic<int> looks = 0;
+  (*records)->watch_system({.period = std::chrono::milliseconds(60), .gpu = [&looks] {
+                              ++looks;
+                              looks.notify_all();
+                              return std::vector<Scalar>{{"gpu/power_watts", 612}};
+                            }});
+  looks.wait(0);
+  (*records)->finish_watching();
+  int64_t skipped = 0;
+  const auto samples = read_json_records(run_, kSamplesObject, skipped);
+  ASSERT_TRUE(samples.has_value());
+  ASSERT_GE(samples->size(), 1U);
+  EXPECT_EQ(samples->front().at("values").at("gpu/power_watts"), 612.0);
+  EXPECT_EQ(samples->front().at("step"), 3);
+  EXPECT_EQ(samples->front().at("lease"), 7);
+  EXPECT_EQ(times_in_events(run_, "system/gpu/power_watts"), static_cast<int64_t>(samples->size()));
 }
 
 TEST_F(RunRecordsTest, LogLinesAreCopiedIntoTheRunFolder) {

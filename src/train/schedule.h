@@ -3,19 +3,14 @@
 
 #include <cstdint>
 
-#include "train/options.h"
+#include "train/phases.h"
+#include "train/run_config.h"
 
 namespace tern {
 
-struct ScheduleLength {
-  int64_t steps_per_epoch = 1;
-  int64_t epochs = 1;
-};
-
 // The rate at `step` (0 for the first). Warm-up rises linearly over its steps and ends at full
 // height; what follows is the shape over the rest of the run. Past the last step it stays where it
-// ended.
-double learning_rate_at(const ScheduleOptions& schedule, double full_rate, ScheduleLength length,
-                        int64_t step);
+// ended. With schedule.reference_batch it is scaled to the batch of the step's phase.
+double learning_rate_at(const RunConfig& config, const Timeline& timeline, int64_t step);
 
 }  // namespace tern

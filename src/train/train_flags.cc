@@ -51,6 +51,7 @@ void add_train_flags(CLI::App& app, TrainRequest& request) {
   app.add_option("--steps", request.steps)->check(check_step_count);
   app.add_option("--halt-file", request.halt_file)->check(check_not_empty);
   app.add_option("--from", request.from)->check(check_not_empty);
+  app.add_option("--init", request.init)->check(check_not_empty);
   app.add_option("--on-event", request.on_event)->check(check_not_empty);
   app.add_flag("--fresh", request.fresh);
 }

@@ -121,11 +121,10 @@ Result<TensorView> gather_tensor(const std::string& name, const Json& entry,
 
 Result<std::string> format_state(const CheckpointText& text, const std::vector<Bytes>& blobs) {
   const TrainState& state = text.state;
-  const int64_t per_epoch = std::max<int64_t>(1, text.steps_per_epoch);
   Json json = {
       {"step", state.step},
-      {"epoch", state.step / per_epoch},
-      {"batch", state.step % per_epoch},
+      {"epoch", text.epoch},
+      {"batch", text.batch},
       {"epochs_closed", state.epochs_closed},
       {"samples", state.samples},
       {"train_seconds", state.train_seconds},
@@ -134,6 +133,10 @@ Result<std::string> format_state(const CheckpointText& text, const std::vector<B
       {"epoch_samples", state.epoch.samples},
       {"best_top1", state.best.top1},
       {"best_step", state.best.step},
+      {"rate_factor", state.rate_factor},
+      {"roll_backs", state.roll_backs},
+      {"loss_mean", state.loss_mean},
+      {"has_target", state.has_target ? 1 : 0},
       {"config", text.config_toml},
       {"version", text.version},
       {"dataset_id", text.dataset_id},
@@ -167,6 +170,15 @@ Result<CheckpointText> parse_state(const std::string& text) {
   fields.read("epoch_samples", out.state.epoch.samples);
   fields.read("best_top1", out.state.best.top1);
   fields.read("best_step", out.state.best.step);
+  // Not in checkpoints of before version 0.4.
+  if (json.contains("rate_factor")) {
+    int64_t has_target = 0;
+    fields.read("rate_factor", out.state.rate_factor);
+    fields.read("roll_backs", out.state.roll_backs);
+    fields.read("loss_mean", out.state.loss_mean);
+    fields.read("has_target", has_target);
+    out.state.has_target = has_target != 0;
+  }
   fields.read("config", out.config_toml);
   fields.read("version", out.version);
   fields.read("dataset_id", out.dataset_id);

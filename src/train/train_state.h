@@ -32,6 +32,10 @@ struct TrainState {
   double train_seconds = 0;   // over all processes; decides nothing but train.time_limit
   EpochSums epoch;
   BestSoFar best;
+  double rate_factor = 1;   // halved by every roll-back
+  int64_t roll_backs = 0;   // so far
+  double loss_mean = -1;    // of the last steps, moving; -1: none yet
+  bool has_target = false;  // train.target_* has been reached
 };
 
 // The whole of a checkpoint's text: the state, and what it was made with and from.
@@ -43,7 +47,9 @@ struct CheckpointText {
   std::string instruction_set;
   std::string fingerprint;  // of the machine's arithmetic; empty: written before there was one
   int64_t threads = 0;
-  int64_t steps_per_epoch = 0;
+  int64_t steps_per_epoch = 0;  // in the phase of the step
+  int64_t epoch = 0;            // of the next step, for people who look
+  int64_t batch = 0;
 };
 
 // `blobs` are the safetensors files that hold the tensors; the text maps each tensor to the pieces

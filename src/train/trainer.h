@@ -21,6 +21,7 @@
 namespace tern {
 
 inline constexpr char kCheckpointPrefix[] = "checkpoints/";
+inline constexpr char kClassNamesObject[] = "classes.txt";  // a name a line, by label
 
 // What has happened after a step; for progress on a screen, and for tests that interrupt.
 struct StepEvent {
@@ -43,6 +44,7 @@ struct TrainerSetup {
   std::string device = kCpu;  // by choose_device()
   std::filesystem::path kernels;     // libtern_cuda.so; only a GPU needs it
   int gpu_index = 0;                 // of the driver's list, for the record
+  bool watch_system = false;         // sample what the machine does, on a thread; needs real time
   std::optional<BranchSource> from;  // --from, for a run that has no checkpoint of its own
   // These outlive the training.
   ObjectStore* run = nullptr;

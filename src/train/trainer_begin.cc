@@ -6,7 +6,10 @@
 #include "loader/shuffle_quality.h"
 #include "report/machine_json.h"
 #include "train/evaluate.h"
+#include "train/gpu_sample.h"
+#include "train/learner_setup.h"
 #include "train/trainer_process.h"
+#include "train/weights_file.h"
 
 namespace tern {
 
@@ -38,11 +41,13 @@ Status Trainer::restore_or_start() {
     }
   }
   rate_shuffle();
-  if (config_.train.threads == 0) config_.train.threads = setup_.cores;
-  ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner_setup()));
-  if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
-  ASSIGN_OR_RETURN(learner_, Learner::create(learner_setup()));
+  RETURN_IF_ERROR(fill_in_config());
   watch_gpu();
+  name_other_processes(warnings);
+  ASSIGN_OR_RETURN(const Learner::Setup learner, setup_of_learner());
+  ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner));
+  if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
+  RETURN_IF_ERROR(make_learner());
   const auto price = static_cast<int64_t>(config_.train.price * 1e6 + 0.5);
   ASSIGN_OR_RETURN(records_, RunRecords::open(*setup_.run, *setup_.clock, *setup_.log,
                                               {.price_microusd_per_hour = price > 0 ? price : -1,
@@ -76,46 +81,105 @@ Status Trainer::restore_or_start() {
   if (point && !is_branch) saved_step_ = state_.step;
   first_samples_ = state_.samples;
   saved_at_ = setup_.clock->now();
+  watch_system();
+  RETURN_IF_ERROR(write_class_names());
   // From here on the branch needs nothing of the run it came from.
   if (is_branch) RETURN_IF_ERROR(save("branch"));
+  if (!point) RETURN_IF_ERROR(begin_with_given_weights());
   // A run that is done already, or was made shorter than it has come, asks for no more batches.
-  if (state_.step < whole_length()) loader_ = make_loader();
+  if (state_.step < timeline_.steps()) make_loader();
   return {};
 }
 
 // Said at every start, so that a windowed order is never taken for a full one.
 void Trainer::rate_shuffle() {
-  const ShuffleQuality quality = shuffle_quality(*data_.plan, *data_.train);
+  const PhaseData& data = phase_at(state_.step);
+  const ShuffleQuality quality = shuffle_quality(*data.plan, *data.train);
   shuffle_quality_ = quality.ratio;
   setup_.log->info("train", describe_shuffle_quality(quality, config_.data.shuffle));
 }
 
-std::unique_ptr<Loader> Trainer::make_loader() const {
-  return std::make_unique<Loader>(
-      Loader::Setup{.dataset = data_.train.get(),
-                    .plan = data_.plan.get(),
+// What the run file left to the machine or to the data; fixed from here on.
+Status Trainer::fill_in_config() {
+  const Dataset& data = *data_.first().train;
+  if (config_.train.threads == 0) config_.train.threads = setup_.cores;
+  if (config_.data.classes == 0) config_.data.classes = data.classes();
+  if (config_.model.mean.empty()) config_.model.mean = data.mean();
+  if (config_.model.stddev.empty()) config_.model.stddev = data.stddev();
+  if (!config_.model.mean.empty() && !config_.model.stddev.empty()) return {};
+  return fail(Code::invalid,
+              fmt::format("{} has no recorded mean and deviation of its pixels; set model.mean and "
+                          "model.stddev, or import it with `tern data import`",
+                          data.name()));
+}
+
+// For the phase that the next step belongs to.
+void Trainer::make_loader() {
+  const Timeline::Place place = timeline_.at(state_.step);
+  const PhaseData& data = phase_at(state_.step);
+  loader_.reset();  // its memory first
+  loader_ = std::make_unique<Loader>(
+      Loader::Setup{.dataset = data.train.get(),
+                    .plan = data.plan.get(),
                     .seed = static_cast<uint64_t>(config_.train.seed),
                     .augment = config_.augment,
                     .options = config_.loader,
-                    .start = {state_.step / steps_per_epoch(), state_.step % steps_per_epoch()},
-                    .epochs = config_.train.epochs,
+                    .start = {place.epoch, place.batch},
+                    .epochs = data.phase.end_epoch,
+                    .batches_per_epoch = config_.train.epoch_steps > 0 ? data.steps_per_epoch : 0,
                     .clock = setup_.clock,
                     .leave_augmentation = setup_.device != kCpu,
-                    .image = config_.image,
+                    .image = data.phase.image,
                     .on_bad = on_bad_sample(config_.data)});
+  loader_phase_ = place.phase;
 }
 
-Learner::Setup Trainer::learner_setup() const {
-  return {.model = config_.model,
-          .optimizer = config_.optimizer,
-          .label_smoothing = config_.train.label_smoothing,
-          .seed = static_cast<uint64_t>(config_.train.seed),
-          .shape = data_.shape,
-          .classes = data_.train->classes(),
-          .threads = config_.train.threads,
-          .device = setup_.device,
-          .deterministic = config_.train.deterministic,
-          .kernels = setup_.kernels};
+Result<Learner::Setup> Trainer::setup_of_learner() const {
+  return learner_setup(config_, data_.first().shape, data_.classes(), setup_.device,
+                       setup_.kernels);
+}
+
+Status Trainer::make_learner() {
+  ASSIGN_OR_RETURN(const Learner::Setup setup, setup_of_learner());
+  learner_.reset();  // its memory first
+  ASSIGN_OR_RETURN(learner_, Learner::create(setup));
+  return {};
+}
+
+// Weights from elsewhere, and how good they are before they are trained here.
+Status Trainer::begin_with_given_weights() {
+  if (config_.model.init.empty()) return {};
+  ASSIGN_OR_RETURN(const WeightsFile file, read_weights_file(config_.model.init));
+  ASSIGN_OR_RETURN(
+      const InitReport report,
+      learner_->begin_with(file.tensors).at(fmt::format("begin with {}", config_.model.init)));
+  nlohmann::json fields = {{"file", config_.model.init},
+                           {"sha256", file.sha256},
+                           {"loaded", report.loaded},
+                           {"head_replaced", report.head_replaced}};
+  std::optional<Evaluation> before;
+  if (config_.train.evaluate_every > 0) {
+    const SpanScope span(spans_, Span::evaluation);
+    ASSIGN_OR_RETURN(before, evaluate_quietly());
+  }
+  if (before) fields.update({{"top1", before->top1}, {"top5", before->top5}});
+  records_->ledger("init", fields);
+  setup_.log->info(
+      "train", "given weights",
+      {{"file", config_.model.init},
+       {"tensors", std::to_string(report.loaded)},
+       {"last_layer", report.head_replaced.empty() ? "given" : "random: other number of classes"},
+       {"top1_before", before ? fmt::format("{:.2f}%", 100 * before->top1) : "-"},
+       {"top5_before", before ? fmt::format("{:.2f}%", 100 * before->top5) : "-"}});
+  return {};
+}
+
+// For whoever reads predictions; a data set without names has none.
+Status Trainer::write_class_names() {
+  std::string text;
+  for (const std::string& name : data_.first().train->class_names()) text += name + "\n";
+  if (text.empty()) return {};
+  return setup_.run->put(kClassNamesObject, text);
 }
 
 // Says plainly when this process does not compute what the checkpoint's would have.
@@ -171,14 +235,37 @@ void Trainer::watch_gpu() {
   if (energy.has_value()) energy_before_joules_ = *energy;
 }
 
+// Before own work begins on the GPU: who else is there takes time and memory from this run.
+void Trainer::name_other_processes(std::vector<std::string>& warnings) {
+  if (gpu_driver_ == nullptr) return;
+  const auto others = gpu_driver_->other_processes(setup_.gpu_index, setup_.me.pid);
+  if (!others.has_value()) return;
+  for (const GpuProcess& other : *others) {
+    warnings.push_back(
+        fmt::format("another process computes on this GPU: {} (pid {}, {:.1f} GB); "
+                    "both will be slower",
+                    other.name.empty() ? "unknown" : other.name, other.pid,
+                    static_cast<double>(other.memory_bytes) / 1e9));
+  }
+}
+
+void Trainer::watch_system() {
+  if (!setup_.watch_system) return;
+  Sampler::Setup setup;
+  if (gpu_driver_ != nullptr) {
+    setup.gpu = [this] { return gpu_sample(*gpu_driver_, setup_.gpu_index); };
+  }
+  records_->watch_system(std::move(setup));
+}
+
 Status Trainer::restore(const ResumePoint& point) {
   const int64_t number = point.checkpoint.record.number;
   if (point.text.dataset_id != data_.id) {
     return fail(Code::failed_precondition,
                 fmt::format("the data is not what the run was trained on: its data set is {:.12}, "
                             "{} is {:.12}{}; give the run its own data, or --fresh",
-                            point.text.dataset_id, data_.train->name(), data_.id,
-                            data_.id == data_.train->id()
+                            point.text.dataset_id, data_.first().train->name(), data_.id,
+                            data_.id == data_.first().train->id()
                                 ? ""
                                 : " (a windowed order follows the shards, so how it is packed "
                                   "counts too)"));
@@ -214,10 +301,12 @@ nlohmann::json Trainer::process_fields() const {
                            {"pid", setup_.me.pid},
                            {"token", setup_.me.token},
                            {"dataset_id", data_.id},
-                           {"samples_per_epoch", data_.train->size()},
+                           {"samples_per_epoch", data_.first().train->size()},
                            {"shuffle", config_.data.shuffle},
                            {"shuffle_quality", shuffle_quality_},
-                           {"batch", config_.train.batch},
+                           {"batch", data_.first().phase.batch},
+                           {"phases", data_.phases.size()},
+                           {"precision", config_.train.precision},
                            {"loader_threads", config_.loader.threads},
                            {"epochs", config_.train.epochs},
                            {"parameters", learner_->parameters()},

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/accuracy_table.h"
 #include "train/exit_codes.h"
 #include "train/trainer_process.h"
 
@@ -11,6 +12,7 @@ namespace tern {
 namespace {
 
 constexpr char kWeightsObject[] = "model.safetensors";
+constexpr char kBestWeightsObject[] = "best.safetensors";
 constexpr char kReportObject[] = "report.json";
 
 double to_seconds(const timeval& time) {
@@ -39,13 +41,13 @@ Result<Outcome> Trainer::leave(const Notice& notice) {
 }
 
 Result<Outcome> Trainer::finish(std::string reason) {
-  const bool is_evaluated = state_.step == state_.epochs_closed * steps_per_epoch() &&
+  const bool is_evaluated = state_.step == timeline_.first_step_of(state_.epochs_closed) &&
                             evaluation_is_due_after(state_.epochs_closed);
   RETURN_IF_ERROR(finish_steps());
   if (!is_evaluated && config_.train.evaluate_every > 0) {
     // For the report only: it must not become part of the state, which goes on with a larger
     // --steps as if this stop had not been.
-    ASSIGN_OR_RETURN(const std::optional<Evaluation> test, evaluate_now());
+    ASSIGN_OR_RETURN(const std::optional<Evaluation> test, evaluate_now(/*is_last=*/true));
     if (!test) return leave(*setup_.board->notice());
   }
   if (!state_is_saved_) RETURN_IF_ERROR(save("end"));
@@ -79,6 +81,7 @@ Status Trainer::close(Outcome& outcome) {
                  {"exit_code", outcome.exit_code},
                  {"samples", state_.samples - first_samples_},
                  {"steps_lost", outcome.steps_lost}});
+  records_->finish_watching();
   records_->ledger("end", fields);
   warn_if_failed("cannot write report.json", write_report());
   warn_if_failed("cannot give back the lease; the next process may have to wait for it",
@@ -114,6 +117,33 @@ nlohmann::json Trainer::use_fields() {
     }
   }
   return fields;
+}
+
+// The weights of the best evaluation, beside those of the end. The best checkpoint is kept anyway:
+// this is the file that other tools load.
+void Trainer::write_best() {
+  const auto write = [this]() -> Status {
+    ASSIGN_OR_RETURN(const Bytes weights, learner_->weights());
+    return setup_.run->put(kBestWeightsObject, weights);
+  };
+  if (const Status written = write(); !written.has_value()) {
+    records_->warning("cannot write best.safetensors: " + written.error().to_string(), state_.step);
+  }
+}
+
+// Epoch by epoch what it took to come there, until the target. Returns the newest row.
+std::optional<AccuracyRow> Trainer::write_accuracy_table() {
+  int64_t skipped = 0;
+  const auto ledger = read_json_records(*setup_.run, kLedgerObject, skipped);
+  if (!ledger.has_value()) return std::nullopt;
+  const std::vector<AccuracyRow> rows = accuracy_rows(*ledger);
+  const AccuracyTarget target{.top1 = config_.train.target_top1, .top5 = config_.train.target_top5};
+  const Status written = setup_.run->put(kAccuracyObject, accuracy_table(rows, target));
+  if (!written.has_value()) {
+    records_->warning("cannot write accuracy.tsv: " + written.error().to_string(), state_.step);
+  }
+  if (rows.empty()) return std::nullopt;
+  return rows.back();
 }
 
 Status Trainer::write_weights() {

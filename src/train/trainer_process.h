@@ -13,6 +13,7 @@
 
 #include "cuda/gpu.h"
 #include "loader/loader.h"
+#include "report/accuracy_table.h"
 #include "report/spans.h"
 #include "storage/prefix_store.h"
 #include "train/learner.h"
@@ -48,6 +49,7 @@ class Trainer {
       : setup_(setup),
         config_(std::move(config)),
         data_(std::move(data)),
+        timeline_(data_.timeline()),
         checkpoints_(*setup.run, kCheckpointPrefix),
         spans_(*setup.clock, setup.age) {}
 
@@ -60,21 +62,32 @@ class Trainer {
   }
 
  private:
-  int64_t steps_per_epoch() const { return data_.plan->batches_per_epoch(); }
-  int64_t whole_length() const { return steps_per_epoch() * config_.train.epochs; }
+  const PhaseData& phase_at(int64_t step) const {
+    return data_.phases[static_cast<size_t>(timeline_.at(step).phase)];
+  }
   int64_t last_step() const;
+  int64_t samples_until(int64_t step) const;
   StepEvent event(int64_t step, double loss) const;
   bool epoch_is_complete_but_open() const;
   bool evaluation_is_due_after(int64_t epoch) const;
   std::optional<std::string> finished() const;
 
   Result<Outcome> run();
+  Result<std::optional<Outcome>> go_on();
+  Status roll_back();
+  void note_divergence(const Error& error, const char* done);
   Status train_one_step();
+  Status pass_over(const Batch& batch);
+  Status watch_loss(const StepResult& result);
   void note_bad_sample(const BadRead& bad, const Dataset& dataset);
   Status note_results(const StepResults& results);
   Status finish_steps();
   Status close_epoch();
-  Result<std::optional<Evaluation>> evaluate_now();
+  Result<std::optional<Evaluation>> evaluate_now(bool is_last);
+  Result<std::optional<Evaluation>> evaluate_quietly();
+  void note_target(const AccuracyRow& row);
+  void write_best();
+  std::optional<AccuracyRow> write_accuracy_table();
   Status keep_the_run();
   Status show_sign_of_life();
   Status save(const char* why);
@@ -89,10 +102,16 @@ class Trainer {
   Status check_origin(bool has_checkpoint);
   nlohmann::json become_branch(const ResumePoint& point);
   Status check_arithmetic(const CheckpointText& recorded, std::vector<std::string>& warnings);
-  Learner::Setup learner_setup() const;
+  Result<Learner::Setup> setup_of_learner() const;
+  Status fill_in_config();
+  Status make_learner();
+  Status begin_with_given_weights();
   void rate_shuffle();
   void watch_gpu();
-  std::unique_ptr<Loader> make_loader() const;
+  void name_other_processes(std::vector<std::string>& warnings);
+  void watch_system();
+  void make_loader();
+  Status write_class_names();
   Status write_run_file();
   nlohmann::json process_fields() const;
   nlohmann::json use_fields();
@@ -101,13 +120,19 @@ class Trainer {
   const TrainerSetup& setup_;
   RunConfig config_;
   const RunData data_;
+  const Timeline timeline_;
   PrefixStore checkpoints_;
   SpanMeter spans_;
 
   std::unique_ptr<Sequence> sequence_;
+  std::unique_ptr<GpuDriver> gpu_driver_;  // on a GPU, if NVML works; records_ asks it
   std::unique_ptr<RunRecords> records_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Loader> loader_;
+  int64_t loader_phase_ = -1;  // that loader_ reads
+  int64_t empty_batches_ = 0;  // in a row
+  std::optional<Error> divergence_;
+  std::optional<AccuracyRow> newest_accuracy_;
   TrainState state_;
 
   // A step whose result the device has not yet told.
@@ -121,7 +146,6 @@ class Trainer {
   std::set<std::pair<std::string, int64_t>> bad_samples_;  // told of, by data set
   double shuffle_quality_ = 0;
   std::string fingerprint_;
-  std::unique_ptr<GpuDriver> gpu_driver_;  // on a GPU, if NVML works
   std::optional<Gpu> gpu_;
   std::optional<double> energy_before_joules_;  // nothing if the driver does not tell
   int64_t first_samples_ = 0;                   // trained on before this process

@@ -1,0 +1,28 @@
+// Weights that somebody else made: a .safetensors file, or a .pth that torch.save() wrote.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/bytes.h"
+#include "core/result.h"
+#include "storage/safetensors.h"
+
+namespace tern {
+
+// The tensors are views into `bytes`: it moves, it is not copied.
+struct WeightsFile {
+  Bytes bytes;
+  Safetensors tensors;
+  std::string sha256;  // of the file, in hex
+};
+
+// Told by its content, not by its name. A .pth may hold a state dict, or a dict that has one under
+// `state_dict`, `model` or `model_state_dict`; a leading "module." (of DataParallel) is taken off
+// the names where all have it. No code of the file is run, whatever it asks for. `not_found`,
+// `corrupt` with the reason, `invalid` for a format that is not read, `exhausted` for a file beyond
+// `bytes_max`. Blocks for reading.
+Result<WeightsFile> read_weights_file(const std::filesystem::path& path,
+                                      int64_t bytes_max = int64_t{16} << 30);
+
+}  // namespace tern
