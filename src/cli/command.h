@@ -30,9 +30,13 @@ using Arguments = std::vector<std::string>;  // what follows the command's name
 // A command prints its answer to stdout and returns 0, or an exit code (exit_codes.h) after saying
 // why on stderr. An Error is printed, and turned into its exit code, by main().
 Result<int> train_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> plan_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> eval_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> predict_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> recipes_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> init_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> report_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> tensorboard_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> ls_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> rm_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> checkpoints_command(const Surroundings& surroundings, const Arguments& arguments);

@@ -12,12 +12,40 @@ constexpr Flag kTrainFlags[] = {
     {"--halt-file", "save and leave once this file exists", Takes::file},
     {"--on-event", "a command to run when this process ends", Takes::text},
     {"--from", "begin with a checkpoint of another run, DIR@STEP", Takes::run},
+    {"--init", "weights to begin with: .safetensors or .pth", Takes::file},
     {"--fresh", "begin anew; the old run is kept beside it"},
     {"--options", "explain every option"},
 };
 constexpr Flag kReportFlags[] = {
     {"--price", "dollars an hour, as 0.526/h", Takes::text},
     {"--json", "for programs"},
+};
+constexpr Flag kPlanFlags[] = {
+    {"--set", "set one option, over the run file", Takes::option},
+    {"--probe", "measure some steps; predict time and cost"},
+    {"--price", "dollars an hour, as 0.526/h", Takes::text},
+    {"--json", "for programs"},
+};
+constexpr Flag kEvalFlags[] = {
+    {"--data", "another data set of the same classes", Takes::folder},
+    {"--split", "train or test", Takes::text},
+    {"--checkpoint", "best, last or a number", Takes::text},
+    {"--init", "a file of weights; DIR is then a run file", Takes::file},
+    {"--batch", "samples a batch", Takes::text},
+    {"--per-class", "the accuracy of every class"},
+    {"--set", "set one option", Takes::option},
+    {"--json", "for programs"},
+};
+constexpr Flag kPredictFlags[] = {
+    {"--top", "how many classes a picture", Takes::text},
+    {"--checkpoint", "best, last or a number", Takes::text},
+    {"--init", "a file of weights; DIR is then a run file", Takes::file},
+    {"--set", "set one option", Takes::option},
+    {"--json", "for programs"},
+};
+constexpr Flag kTensorBoardFlags[] = {
+    {"--port", "the port, instead of 6006", Takes::text},
+    {"--print", "print the command that would be started"},
 };
 constexpr Flag kLsFlags[] = {
     {"--json", "for programs"},
@@ -78,6 +106,9 @@ constexpr Command kDataCommands[] = {
 constexpr Command kCommands[] = {
     {"train", "train on this machine, or continue a run", train_command, Takes::run_file,
      kTrainFlags},
+    {"plan", "what a run will do, before it does it", plan_command, Takes::run_file, kPlanFlags},
+    {"eval", "accuracy of a run's weights, on any data", eval_command, Takes::run, kEvalFlags},
+    {"predict", "what a run's weights see in pictures", predict_command, Takes::run, kPredictFlags},
     {"data",
      "data sets: import, ls, verify, show, bench",
      data_command,
@@ -89,6 +120,7 @@ constexpr Command kCommands[] = {
     {"ls", "the runs that are here", ls_command, Takes::folder, kLsFlags},
     {"checkpoints", "what a run has saved", checkpoints_command, Takes::run, kCheckpointsFlags},
     {"rm", "remove runs", rm_command, Takes::run, kRmFlags},
+    {"tensorboard", "show runs in TensorBoard", tensorboard_command, Takes::run, kTensorBoardFlags},
     {"recipes", "what can be trained out of the box", recipes_command, Takes::nothing,
      kRecipesFlags},
     {"init", "print a run file to edit", init_command, Takes::recipe, {}},

@@ -8,23 +8,25 @@ const char kTernHelp[] =
 A run that was interrupted continues, to the bit, when you type the same again.
 
 Begin with
-  tern recipes                          what can be trained out of the box
   tern train fashion-mnist --run demo   train it, into the folder runs/demo
   tern report demo                      how it went, and what was lost
 
 Commands
   train FILE       train on this machine, or continue where the run was left
+  plan FILE        what a run will do, how long and for how much
+  eval DIR         the accuracy of a run's weights, on any data
+  predict DIR P... what a run's weights see in pictures
   data             data sets: import, ls, verify, show, bench
   report DIR       how a run ended and why; --json for programs
   ls               the runs in runs/: status, step, accuracy, size
   checkpoints DIR  what a run has saved, and what it can be branched from
   rm DIR           remove a run
+  tensorboard DIR  show runs in TensorBoard
   recipes          the recipes: complete, named run files
   init RECIPE      print a run file to edit: tern init fashion-mnist > my.toml
   doctor           what this machine can do, and what is wrong with it
   completion bash  completion for your shell, also for zsh
-FILE is a run file or a recipe's name, DIR a run folder or a run's name.
-Read on: tern COMMAND --help, tern train --options, docs/ in the source tree.
+FILE is a run file or a recipe, DIR a run's folder or name. See COMMAND --help.
 )";
 
 const char kTrainHelp[] =
@@ -32,7 +34,7 @@ const char kTrainHelp[] =
 
   tern train FILE [--run DIR] [--set key=value]... [--steps N]
                   [--halt-file PATH] [--on-event CMD] [--from DIR[@STEP]]
-                  [--fresh]
+                  [--init WEIGHTS] [--fresh]
 
   FILE              a run file, or the name of a recipe (see `tern recipes`)
   --run DIR         the run's folder; a NAME without '/' stands for runs/NAME.
@@ -50,6 +52,9 @@ const char kTrainHelp[] =
                     the same data, model shape, train.batch and train.seed;
                     everything else may differ. DIR is only read, and only
                     once: the same command again continues the new run
+  --init WEIGHTS    begin with these weights (.safetensors, or a .pth with a
+                    state dict; torchvision's names) instead of random ones. The
+                    last layer stays random where the classes differ in number
   --fresh           begin anew; the old run is kept beside it under a number.
                     A folder that holds something else than a run is left alone
   --options         explain every option, with the values of FILE if given

@@ -14,6 +14,9 @@
 #include "core/progress.h"
 #include "core/stdio.h"
 #include "preempt/notice.h"
+#include "report/accuracy_table.h"
+#include "report/event_file.h"
+#include "report/sampler.h"
 #include "storage/disk_store.h"
 #include "storage/ledger.h"
 #include "storage/prefix_store.h"
@@ -79,9 +82,11 @@ Error link_refused(const fs::path& link) {
 
 // A folder that holds a run may hold a thesis as well, or another run.
 Status refuse_foreign_files(const fs::path& folder) {
-  constexpr std::string_view kOurs[] = {kRunFileObject, kLedgerObject, kMetricsObject,
-                                        "log.txt",      "report.json", "model.safetensors",
-                                        kCheckpoints,   kTemps};
+  constexpr std::string_view kOurs[] = {kRunFileObject,    kLedgerObject,  kMetricsObject,
+                                        "log.txt",         "report.json",  "model.safetensors",
+                                        kCheckpoints,      kTemps,         "best.safetensors",
+                                        "classes.txt",     kSamplesObject, kAccuracyObject,
+                                        kTensorBoardFolder};
   constexpr size_t kNamesMax = 5;
   std::vector<std::string> others;
   std::error_code error;
@@ -93,6 +98,7 @@ Status refuse_foreign_files(const fs::path& folder) {
     // A folder under the name of a file is somebody else's; a link is removed, not followed.
     std::error_code gone;
     const bool may_be = whole != name || name == kCheckpoints || name == kTemps ||
+                        name == kTensorBoardFolder ||
                         !fs::is_directory(entry->symlink_status(gone));
     const bool is_ours =
         may_be && std::ranges::find(kOurs, std::string_view(whole)) != std::end(kOurs);

@@ -1,0 +1,71 @@
+// `tern eval`: checks what it can without LibTorch, then becomes tern-train.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/become_trainer.h"
+#include "cli/command.h"
+#include "cli/start_with_weights.h"
+#include "train/eval_flags.h"
+#include "train/exit_codes.h"
+#include "train/train_flags.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kHelp =
+    R"(tern eval: the accuracy of a run's weights, on its test data or on other data.
+
+  tern eval DIR [--data PATH] [--split test|train] [--checkpoint last|best|STEP]
+                [--batch N] [--per-class] [--json] [--set key=value]...
+  tern eval FILE --init WEIGHTS ...
+
+  DIR                a run's name in runs/, or the folder of a run; it may be
+                     training. It is only read
+  --data PATH        another data set with the same classes in the same order:
+                     one that `tern data import` made, or in the run's format
+  --split WHICH      which half of it: test (if not given) or train
+  --checkpoint ONE   last (if not given), best, or the one of a step; `tern
+                     checkpoints DIR` lists them
+  --batch N          samples at once; not given: the run's train.evaluate_batch
+  --per-class        the accuracy of every class, too
+  --json             for programs: top1, top5, loss, samples, bad_samples, data,
+                     data_id, split, weights, checkpoint, step, and classes: an
+                     array of objects with label, name, samples and top1
+  --set key=value    change one of the run's options, such as
+                     data.on_bad_sample=skip or train.device=cpu
+  --init WEIGHTS     instead of a run's: the weights of a .safetensors file, or
+                     of a .pth that torch.save() made of a state dict, in the
+                     model that FILE, a run file or a recipe, describes
+  --help             this page
+
+  tern eval demo --data photos --json
+  tern eval imagenet-resnet50 --init resnet50.pth --data /data/imagenet
+
+Images are seen as in the run's own evaluations. Ctrl-C leaves nothing behind.
+)";
+
+}  // namespace
+
+Result<int> eval_command(const Surroundings& surroundings, const Arguments& arguments) {
+  const Nanoseconds started = time_since_boot();
+  bool help = false;
+  EvalRequest request;
+  CLI::App app;
+  app.set_help_flag();
+  app.add_flag("-h,--help", help);
+  add_eval_flags(app, request);
+  RETURN_IF_ERROR(parse_flags(app, arguments, "tern eval --help"));
+  if (help) {
+    fmt::print("{}", kHelp);
+    return kExitDone;
+  }
+  RETURN_IF_ERROR(check_request(request));
+  ASSIGN_OR_RETURN(TrainerStart start, start_with_weights(surroundings, request.weights));
+  start.arguments = arguments;
+  start.arguments.insert(start.arguments.begin(), kEvalMode);
+  start.started = started;
+  return become_trainer(surroundings, start);
+}
+
+}  // namespace tern

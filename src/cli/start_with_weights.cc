@@ -1,0 +1,48 @@
+#include "cli/start_with_weights.h"
+
+#include <fmt/format.h>
+
+#include "cli/run_list.h"
+#include "cli/trainer_environment.h"
+#include "core/stdio.h"
+#include "storage/disk_store.h"
+#include "storage/file_door.h"
+
+namespace tern {
+namespace {
+
+Result<TrainerStart> start_with_file(const Surroundings& surroundings,
+                                     const WeightsRequest& request) {
+  std::vector<Problem> problems;
+  const Result<RunConfig> config =
+      load_run_config({.file = request.run, .assignments = request.assignments},
+                      surroundings.list_recipes(), problems);
+  for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
+  if (!config) return config.error();
+  std::error_code error;
+  if (!std::filesystem::exists(request.init, error)) {
+    return fail(Code::not_found, fmt::format("there is no file {}; give the path of a .safetensors "
+                                             "or .pth file",
+                                             request.init));
+  }
+  return TrainerStart{.threads = config->train.threads, .portable = config->train.portable};
+}
+
+}  // namespace
+
+Result<TrainerStart> start_with_weights(const Surroundings& surroundings,
+                                        const WeightsRequest& request) {
+  if (!request.init.empty()) return start_with_file(surroundings, request);
+  ASSIGN_OR_RETURN(const std::filesystem::path folder, parse_run_folder(request.run));
+  if (!is_run_folder(folder)) {
+    return fail(Code::not_found, fmt::format("there is no run in {}; `tern ls` lists the runs that "
+                                             "are here",
+                                             folder.string()));
+  }
+  RealFileDoor door;
+  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
+  return TrainerStart{.threads = recorded_threads(folder),
+                      .portable = recorded_options(*store).train.portable};
+}
+
+}  // namespace tern
