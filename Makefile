@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 
 help:
 	@echo 'make demo          install what is missing, build, train, be preempted, resume, report'
-	@echo '                   (RECIPE=NAME trains another recipe)'
+	@echo '                   (RECIPE=cifar10-tutorial or another trains that; DATA=DIR: its data is there)'
 	@echo 'make test          install what is missing, build, run the tests'
 	@echo 'make build         install what is missing, build build/release/tern and the tests'
 	@echo 'make install       install what is built below PREFIX=/usr/local (packagers: DESTDIR=);'
@@ -19,7 +19,7 @@ help:
 demo:
 	@scripts/install-deps build
 	@scripts/build release programs
-	@RECIPE='$(RECIPE)' scripts/demo
+	@RECIPE='$(RECIPE)' DATA='$(DATA)' scripts/demo
 
 test:
 	@scripts/install-deps test
