@@ -109,7 +109,7 @@ TEST_F(Plans, PhasesAreShownWithTheirStepsAndRates) {
   const Finished text = place_.tern({"plan", "phases.toml"});
   ASSERT_EQ(text.exit_code, kExitDone) << text.err;
   EXPECT_THAT(text.out, HasSubstr("3 to 5  16 "));
-  EXPECT_THAT(text.out, HasSubstr("an estimate"));
+  EXPECT_THAT(text.out, HasSubstr("estimate,"));
   EXPECT_THAT(text.out, Not(HasSubstr("█"))) << "no terminal";
 }
 

@@ -1,6 +1,7 @@
 #include "train/device_batch.h"
 
 #include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -79,12 +80,18 @@ class CudaDoor final : public BatchDoor {
         mean_(channel_values(setup.mean)),
         stddev_(channel_values(setup.stddev)),
         kernel_mean_(is_double_ ? torch::zeros_like(mean_, torch::kFloat32) : mean_),
-        kernel_stddev_(is_double_ ? torch::ones_like(mean_, torch::kFloat32) : stddev_) {}
+        kernel_stddev_(is_double_ ? torch::ones_like(mean_, torch::kFloat32) : stddev_),
+        copies_(c10::impl::VirtualGuardImpl(setup.device.type())
+                    .getStreamFromGlobalPool(setup.device)) {}
 
   Result<DeviceBatch> put(const Batch& batch) override {
     Slot& slot = slots_[next_slot_];
     next_slot_ = (next_slot_ + 1) % slots_.size();
     if (slot.copied) slot.copied->synchronize();
+    const c10::impl::VirtualGuardImpl guard(setup_.device.type());
+    const c10::Stream compute = guard.getStream(setup_.device);
+    // Copies have a stream of their own, so that they run beside the steps before this one.
+    std::optional<c10::StreamGuard> on_copies(copies_);
     const torch::Tensor pixels = send(slot.images, batch.images.data(), batch.images.size());
     const torch::Tensor labels =
         send(slot.labels, batch.labels.data(), batch.labels.size() * sizeof(int64_t))
@@ -98,12 +105,15 @@ class CudaDoor final : public BatchDoor {
       }
       crops = send(slot.crops, packed.data(), packed.size() * sizeof(TernCudaCrop));
     }
-    const c10::impl::VirtualGuardImpl guard(setup_.device.type());
     slot.copied.emplace(setup_.device.type());
-    slot.copied->record(guard.getStream(setup_.device));
+    slot.copied->record(copies_);
+    on_copies.reset();
+    slot.copied->block(compute);
+    // LibTorch's allocator hands their memory out again only when `compute` is done with it too.
+    for (const torch::Tensor& sent : {pixels, labels, crops}) {
+      if (sent.defined()) guard.recordDataPtrOnStream(sent.storage().data_ptr(), compute);
+    }
     ASSIGN_OR_RETURN(const torch::Tensor images, prepare(batch, pixels, crops));
-    // What the kernel reads is given back to LibTorch's allocator here, which hands it out again
-    // only to work behind it on the same stream.
     return DeviceBatch{is_double_ ? in_double(images) : images, labels};
   }
 
@@ -175,6 +185,7 @@ class CudaDoor final : public BatchDoor {
   const std::unique_ptr<CudaKernels> kernels_;
   const bool is_double_;
   const torch::Tensor mean_, stddev_, kernel_mean_, kernel_stddev_;
+  const c10::Stream copies_;
 
   std::array<Slot, 4> slots_;
   size_t next_slot_ = 0;

@@ -21,7 +21,7 @@ struct ProbeSetup {
   std::filesystem::path kernels;
   int64_t memory_available_bytes = 0;  // of the host, for a CPU; 0: not known
   int64_t steps = 20;                  // measured for each figure, after
-  int64_t warm_steps = 3;              // that are not: kernels are chosen, queues are filled
+  int64_t warm_steps = 5;              // that are not: kernels are chosen, queues are filled
   // A figure has at least three steps; beyond that it takes no longer than this.
   Nanoseconds limit = std::chrono::minutes(2);
   Clock* clock = nullptr;  // these outlive the probe
