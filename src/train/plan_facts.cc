@@ -344,7 +344,8 @@ int64_t process_bytes(const RunConfig& config, const PhaseFacts& phase, int64_t 
   const int64_t counted =
       phase.memory->at(batch, config.train.accumulate, evaluate_batch_of(config)) +
       loader_bytes(config, phase.shape, batch) + phase.fixed_host_bytes;
-  // What real runs took beyond the estimate, between tensors and in libraries: 25 % of fashion-mnist.
+  // What real runs took beyond the estimate, between tensors and in libraries: 25 % of
+  // fashion-mnist.
   return counted + counted / 4;
 }
 
