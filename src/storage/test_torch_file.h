@@ -15,7 +15,9 @@ using TestMembers = std::vector<std::pair<std::string, Bytes>>;
 
 inline Bytes little_endian(uint64_t number, size_t width) {
   Bytes bytes;
-  for (size_t i = 0; i < width; ++i) bytes += static_cast<char>(number >> (8 * i));
+  for (size_t i = 0; i < width; ++i) {
+    bytes += i < sizeof number ? static_cast<char>(number >> (8 * i)) : '\0';
+  }
   return bytes;
 }
 
