@@ -45,6 +45,7 @@ class CpuDoor final : public BatchDoor {
     const DeviceBatch ready{
         torch::empty(image_sizes(batch), torch::dtype(setup_.type), memory_format(setup_)),
         torch::empty({batch.samples()}, torch::kInt64)};
+    if (batch.samples() == 0) return ready;
     std::memcpy(ready.labels.mutable_data_ptr(), batch.labels.data(),
                 batch.labels.size() * sizeof(int64_t));
     const auto pixels = static_cast<size_t>(batch.shape.height * batch.shape.width);
