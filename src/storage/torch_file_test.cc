@@ -21,7 +21,7 @@ constexpr int64_t kBytesMax = 1 << 20;
 
 std::vector<float> floats_of(BytesView bytes) {
   std::vector<float> floats(bytes.size() / sizeof(float));
-  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(floats.data(), bytes.data(), bytes.size());
   return floats;
 }
 
