@@ -170,13 +170,13 @@ def train_step(network, optimizer, images, labels, smoothing):
     return loss.item()
 
 
-def evaluate(network, data, batch, workers, memory_format):
+def evaluate(network, data, batch, options, memory_format):
     network.eval()
     right = 0
     with torch.no_grad():
-        for images, labels in DataLoader(data, batch_size=batch, num_workers=workers):
-            images = images.to(memory_format=memory_format)
-            right += int((network(images).argmax(1) == labels).sum())
+        for images, labels in DataLoader(data, batch_size=batch, num_workers=options.workers):
+            images = images.to(options.device, memory_format=memory_format)
+            right += int((network(images).argmax(1).cpu() == labels).sum())
     network.train()
     return right / len(data)
 
@@ -185,7 +185,7 @@ def train(task, recipe, options, memory_format):
     train_data, test_data, classes = open_data(task, recipe, options.folder)
     batch, smoothing = recipe["train"]["batch"], recipe["train"].get("label_smoothing", 0.0)
     epochs = options.epochs or recipe["train"]["epochs"]
-    network = make_network(recipe, classes).to(memory_format=memory_format)
+    network = make_network(recipe, classes).to(options.device, memory_format=memory_format)
     optimizer = make_optimizer(recipe, network)
     loader = DataLoader(
         train_data,
@@ -200,8 +200,10 @@ def train(task, recipe, options, memory_format):
         for images, labels in loader:
             for group in optimizer.param_groups:
                 group["lr"] = rate_at(recipe, step, len(loader), epochs * len(loader))
-            images = images.to(memory_format=memory_format)
-            losses.append(train_step(network, optimizer, images, labels, smoothing))
+            images = images.to(options.device, memory_format=memory_format)
+            losses.append(
+                train_step(network, optimizer, images, labels.to(options.device), smoothing)
+            )
             samples += len(labels)
             step += 1
             if step == options.steps:
@@ -212,17 +214,18 @@ def train(task, recipe, options, memory_format):
     line = {"workers": options.workers, "epochs": epochs, "steps": step, "samples": samples}
     line["loss"] = round(sum(losses[-200:]) / len(losses[-200:]), 4)
     if options.evaluate:
-        line["top1"] = round(evaluate(network, test_data, 500, options.workers, memory_format), 4)
+        line["top1"] = round(evaluate(network, test_data, 500, options, memory_format), 4)
         seconds = time.perf_counter() - began
     return line | {"seconds": round(seconds, 3), "samples_per_s": round(samples / seconds, 1)}
 
 
 def compute(recipe, options, memory_format):
     batch = recipe["train"]["batch"]
-    network = make_network(recipe, recipe["data"]["classes"]).to(memory_format=memory_format)
+    classes = recipe["data"]["classes"]
+    network = make_network(recipe, classes).to(options.device, memory_format=memory_format)
     optimizer = make_optimizer(recipe, network)
-    images = torch.randn(batch, 3, 64, 64).to(memory_format=memory_format)
-    labels = torch.randint(recipe["data"]["classes"], (batch,))
+    images = torch.randn(batch, 3, 64, 64).to(options.device, memory_format=memory_format)
+    labels = torch.randint(classes, (batch,)).to(options.device)
     smoothing = recipe["train"].get("label_smoothing", 0.0)
     for _ in range(WARM_STEPS):
         train_step(network, optimizer, images, labels, smoothing)
@@ -248,6 +251,7 @@ def main():
     parser.add_argument("--steps", type=int, default=0, help="end after so many; 0: no limit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--memory-format", default="contiguous", choices=["contiguous", "channels_last"])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--evaluate", action="store_true", help="on the test data, at the end")
     options = parser.parse_args()
     if options.folder is None and options.task != "tiny-compute":

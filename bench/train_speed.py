@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains by `tern` and by PyTorch in turn, and prints both sides with their ratio.
 
-Usage: bench/train_speed.py TASK... [--cifar DIR] [--tiny DIR] [--rounds N] [--peers PYTHON] [--work DIR]
+Usage: bench/train_speed.py TASK... [--cifar DIR] [--tiny DIR] [--rounds N] [--device cuda] [--peers PYTHON] [--work DIR]
 
 TASK is one or more of
   cifar10        cifar10-tutorial end to end, with one evaluation at the end (--epochs N; 1)
@@ -62,12 +62,14 @@ class Bench:
 
     def peer(self, task, *flags):
         command = [self.options.peers, HERE / "train_peers.py", task, *flags]
+        command += ["--device", self.options.device]
         return json.loads(run(command).splitlines()[-1])
 
     def train(self, recipe, settings):
         """Runs `tern train` and returns (seconds of the whole process, its report)."""
         folder = self.work / "run"
         command = [self.options.tern, "train", recipe, "--fresh", "--run", folder]
+        command += ["--set", f'train.device="{self.options.device}"']
         for setting in settings:
             command += ["--set", setting]
         began = time.perf_counter()
@@ -100,6 +102,7 @@ class Bench:
 
     def tiny_compute(self):
         command = [self.options.tern, "plan", "tiny-imagenet-resnet18", "--probe", "--json"]
+        command += ["--set", f'train.device="{self.options.device}"']
         for setting in self.tiny_set():
             command += ["--set", setting]
         plan = json.loads(run(command))
@@ -168,6 +171,7 @@ def main():
     parser.add_argument("tasks", nargs="+", choices=TASKS, metavar="TASK")
     parser.add_argument("--cifar", type=pathlib.Path)
     parser.add_argument("--tiny", type=pathlib.Path)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=3)

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/machine.h"
 #include "tern_run.h"
 #include "train/exit_codes.h"
 
@@ -62,6 +63,41 @@ TEST_F(RefusesBadInput, DataThatIsMissingOrDamagedNamesTheFile) {
   EXPECT_EQ(finished.exit_code, kExitNotFound) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("train-labels-idx1-ubyte"));
   EXPECT_FALSE(std::filesystem::exists(place_.run("run"))) << "something was written";
+}
+
+TEST_F(RefusesBadInput, BatchesThatTheDataOrTheNetworkCannotTake) {
+  const Finished large = train({"--set", "train.batch=91"});
+  EXPECT_EQ(large.exit_code, kExitUsage) << large.err;
+  EXPECT_THAT(large.err, HasSubstr("a batch of 91 is larger than the whole of"));
+  EXPECT_THAT(large.err, HasSubstr("which has 90 samples; lower train.batch"));
+
+  // 8 pixels become one in the last layers: a batch of one is one value for each channel.
+  const std::vector<std::string> resnet = {"--set", "model.name=\"resnet18\"",
+                                           "--set", "model.stem=\"small\"",
+                                           "--set", "model.dropout=0"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), resnet.begin(), resnet.end());
+    return train(std::move(more));
+  };
+  const Finished one_left = with({"--set", "train.batch=89", "--set", "train.epochs=1"});
+  EXPECT_EQ(one_left.exit_code, kExitUsage) << one_left.err;
+  EXPECT_THAT(one_left.err, HasSubstr("is once given a single sample"));
+  EXPECT_THAT(one_left.err, HasSubstr("train.epoch_steps=1"));
+  const Finished pieces =
+      with({"--set", "train.batch=45", "--set", "train.accumulate=30", "--set", "train.epochs=1"});
+  EXPECT_THAT(pieces.err, HasSubstr("is once given a single sample"));
+  EXPECT_FALSE(std::filesystem::exists(place_.run("run"))) << "something was written";
+  // What the message says to do.
+  const Finished left_out =
+      with({"--set", "train.batch=89", "--set", "train.epochs=1", "--set", "train.epoch_steps=1"});
+  EXPECT_EQ(left_out.exit_code, kExitDone) << left_out.err;
+}
+
+TEST_F(RefusesBadInput, SixteenBitsOnACpuThatEmulatesThemAreWarnedOf) {
+  const Finished finished = train({"--steps", "2", "--set", "train.precision=\"mixed\""});
+  EXPECT_EQ(finished.exit_code, kExitDone) << finished.err;
+  const bool warns = finished.err.find("emulates it") != std::string::npos;
+  EXPECT_EQ(warns, !cpu_has_bfloat16(read_machine())) << finished.err;
 }
 
 TEST_F(RefusesBadInput, AFolderOfAnotherRunIsRefusedWithBothValues) {

@@ -133,6 +133,12 @@ Machine read_machine(const fs::path& root) {
   return machine;
 }
 
+bool cpu_has_bfloat16(const Machine& machine) {
+  return std::ranges::any_of(machine.cpu_features, [](const std::string& feature) {
+    return feature == "amx_bf16" || feature == "avx512_bf16" || feature == "bf16";
+  });
+}
+
 int64_t usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -27,6 +27,9 @@ struct Machine {
 // Reads /proc, /sys, /etc and /run below `root`; asks no network. Never fails.
 Machine read_machine(const std::filesystem::path& root = "/");
 
+// Whether the CPU multiplies bfloat16 by instructions of its own; without them it is emulated.
+bool cpu_has_bfloat16(const Machine& machine);
+
 // Cores that this process may use, whatever a cgroup grants of their time; at least 1.
 int64_t usable_cores();
 

@@ -45,6 +45,7 @@ TEST_F(MachineTest, WithoutAnyFileOnlyTheCoresAreKnown) {
   EXPECT_LE(machine.cores, static_cast<int64_t>(std::thread::hardware_concurrency()));
   EXPECT_EQ(machine.cpu, "");
   EXPECT_THAT(machine.cpu_features, IsEmpty());
+  EXPECT_FALSE(cpu_has_bfloat16(machine));
   EXPECT_EQ(machine.memory_bytes, 0);
   EXPECT_EQ(machine.cpu_limit, 0);
   EXPECT_EQ(machine.memory_limit_bytes, 0);
@@ -66,6 +67,7 @@ TEST_F(MachineTest, ANitroMachineTellsItsType) {
   EXPECT_EQ(machine.instance_type, "g5.xlarge");
   EXPECT_EQ(machine.cpu, "AMD EPYC 7R32");
   EXPECT_THAT(machine.cpu_features, ElementsAre("sse2", "avx", "f16c", "fma", "avx2", "amx_bf16"));
+  EXPECT_TRUE(cpu_has_bfloat16(machine));
   EXPECT_EQ(machine.memory_bytes, int64_t{16384000} * 1024);
   EXPECT_EQ(machine.kernel, "6.1.0-18-cloud-amd64");
   EXPECT_EQ(machine.system, "Debian GNU/Linux 12 (bookworm)");

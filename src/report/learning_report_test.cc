@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/class_names.h"
 #include "report/recorded_run.h"
 #include "report/sampler.h"
 #include "report/use.h"
@@ -116,6 +117,12 @@ TEST_F(LearningReportTest, TheFiveWorstClassesAreNamed) {
   EXPECT_EQ(report_json(report()).at("worst_classes")[0],
             (nlohmann::json{{"class", 3}, {"top1", 0.1}}));
   EXPECT_EQ(report_json(report()).at("class_top1").size(), 7U);
+  // By their names, as far as there are any.
+  ASSERT_TRUE(run_.put(kClassNamesObject, "ant\nbee\ncat\ndog\n"));
+  EXPECT_THAT(
+      format_report(report()),
+      HasSubstr("worst classes  dog: 10.0 %, bee: 25.0 %, 6: 25.0 %, 5: 60.0 %, 4: 70.0 %"));
+  EXPECT_EQ(report_json(report()).at("worst_classes")[0].at("name"), "dog");
   // A list that is damaged is none; the one before it stands.
   record("evaluation", {{"epoch", 3}, {"step", 30}, {"top1", 0.6}, {"class_top1", {0.5, "x"}}});
   EXPECT_EQ(report().class_top1.size(), 7U);

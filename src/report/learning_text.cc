@@ -52,7 +52,8 @@ std::string target_text(const RunReport& report) {
 std::string worst_classes_text(const RunReport& report) {
   std::vector<std::string> parts;
   for (const ClassLine& line : worst_classes(report, kWorstClasses)) {
-    parts.push_back(fmt::format("{}: {:.1f} %", line.index, line.top1 * 100.0));
+    const std::string name = line.name.empty() ? fmt::format("{}", line.index) : line.name;
+    parts.push_back(fmt::format("{}: {:.1f} %", name, line.top1 * 100.0));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

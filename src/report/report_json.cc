@@ -94,7 +94,9 @@ void add_learning(json& object, const RunReport& report) {
   object["class_top1"] = report.class_top1.empty() ? json(nullptr) : json(report.class_top1);
   object["worst_classes"] = json::array();
   for (const ClassLine& line : worst_classes(report, kWorstClasses)) {
-    object["worst_classes"].push_back({{"class", line.index}, {"top1", line.top1}});
+    json worst = {{"class", line.index}, {"top1", line.top1}};
+    if (!line.name.empty()) worst["name"] = line.name;
+    object["worst_classes"].push_back(std::move(worst));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/clock.h"
+#include "report/class_names.h"
 #include "report/run_draft.h"
 #include "report/sampler.h"
 #include "report/use.h"
@@ -226,8 +227,10 @@ std::string_view status_name(RunStatus status) {
 
 std::vector<ClassLine> worst_classes(const RunReport& report, size_t count) {
   std::vector<ClassLine> classes;
-  for (const double top1 : report.class_top1) {
-    classes.push_back({.index = static_cast<int64_t>(classes.size()), .top1 = top1});
+  for (size_t i = 0; i < report.class_top1.size(); ++i) {
+    classes.push_back({.index = static_cast<int64_t>(i),
+                       .name = i < report.class_names.size() ? report.class_names[i] : "",
+                       .top1 = report.class_top1[i]});
   }
   std::ranges::stable_sort(classes, {}, &ClassLine::top1);
   classes.resize(std::min(classes.size(), count));
@@ -262,6 +265,7 @@ Result<RunReport> read_report(ObjectStore& run, const std::string& run_name,
                    read_records(run, kMetricsObject).at("report " + run_name));
   ASSIGN_OR_RETURN(const std::vector<std::string> samples,
                    read_records(run, kSamplesObject).at("report " + run_name));
+  ASSIGN_OR_RETURN(draft.report.class_names, read_class_names(run).at("report " + run_name));
   for (const json& record : ledger) add_ledger_record(draft, record);
   add_metrics(draft, metrics);
   settle_status(draft, run);

@@ -90,6 +90,7 @@ struct TargetLine {
 
 struct ClassLine {
   int64_t index = 0;
+  std::string name;  // empty: the data has no names
   double top1 = 0;
 };
 
@@ -131,7 +132,8 @@ struct RunReport {
   std::optional<EvaluationLine> last_evaluation;
   std::optional<EvaluationLine> best_evaluation;
   std::vector<double> class_top1;  // of each class, by the newest evaluation that tells it
-  std::optional<InitLine> init;    // nothing: the run began with random weights
+  std::vector<std::string> class_names;
+  std::optional<InitLine> init;  // nothing: the run began with random weights
   std::vector<DivergedLine> diverged;
   std::optional<TargetLine> target;
   int64_t steps_lost = 0;

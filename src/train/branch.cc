@@ -121,7 +121,7 @@ Result<ResumePoint> find_branch_point(ObjectStore& checkpoints, const BranchSour
     if (!found && found.error().code == Code::corrupt) {
       std::erase_if(there.checkpoints, [&](const Listed& c) { return c.step == chosen.step; });
       return fail(Code::corrupt,
-                  fmt::format("{} cannot be branched from: {}; choose another of its checkpoints "
+                  fmt::format("{} cannot be read: {}; choose another of its checkpoints "
                               "by its step{}",
                               source.to_string(), found.error().message,
                               there.checkpoints.empty() ? " when it has one"

@@ -50,6 +50,9 @@ struct Prediction {
 
 // What a run computes in. Mixed ones keep weights, batch norm and loss in fp32.
 enum class Precision { fp32, bf16, fp16, fp64 };
+inline bool is_mixed(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::fp16;
+}
 // "fp32", "bf16", ...
 std::string_view precision_name(Precision precision);
 // What train.precision means on a device: "mixed" is bf16 where the device has it, else fp16 (a

@@ -140,7 +140,8 @@ Result<std::vector<Move>> match_state(const Safetensors& file, const NamedTensor
   for (const auto& [name, tensor] : missing) {
     complaints.push_back(fmt::format("tensor '{}' is missing", name));
   }
-  RETURN_IF_ERROR(refuse(complaints, "it is another model's; begin anew with --fresh"));
+  RETURN_IF_ERROR(
+      refuse(complaints, "it is another model's; use the options that it was made with"));
   return moves;
 }
 

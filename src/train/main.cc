@@ -33,6 +33,7 @@
 #include "train/predict_mode.h"
 #include "train/speed_probe.h"
 #include "train/train_flags.h"
+#include "train/tensor_memory.h"
 #include "train/trainer.h"
 
 namespace tern {
@@ -198,6 +199,7 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
                               "a local copy of the data could not be made; it is read where it is",
                               {{"cause", error.to_string()}});
                    }));
+  RETURN_IF_ERROR(check_batches(config, data));
   ASSIGN_OR_RETURN(const std::string device, choose_device({.wanted = config.train.device,
                                                             .kernels = kernels_path(own_path()),
                                                             .gpus_are_hidden = gpus_are_hidden()},
@@ -357,6 +359,7 @@ int main(int argc, char** argv) {
     return tern::kExitInternal;
   }
   try {
+    tern::keep_tensor_memory();
     const tern::Result<int> code = tern::run({argv + 1, argv + argc});
     if (code.has_value()) return *code;
     tern::write_stderr(fmt::format("tern: {}\n", code.error().message));

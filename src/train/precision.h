@@ -7,10 +7,6 @@
 
 namespace tern {
 
-inline bool is_mixed(Precision precision) {
-  return precision == Precision::bf16 || precision == Precision::fp16;
-}
-
 // What weights and batch norm are kept in, and the loss is computed in.
 inline torch::ScalarType weight_type(Precision precision) {
   return precision == Precision::fp64 ? torch::kFloat64 : torch::kFloat32;

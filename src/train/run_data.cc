@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/hash.h"
+#include "model/model_names.h"
 
 namespace tern {
 namespace {
@@ -47,6 +49,31 @@ Result<ImageShape> shape_for(const Halves& halves, const ImageOptions& image) {
                                            halves.train->name(), halves.test->name()));
   }
   return shape;
+}
+
+// Batch norm makes statistics of each channel's values: of a single one there are none. A resnet's
+// last layers see one value an image where the image is no larger than they shrink it by.
+Status check_smallest_piece(const RunConfig& config, const PhaseData& data) {
+  const int64_t shrinks_by = config.model.stem == "small" ? 8 : 32;
+  if (!is_resnet(config.model.name) || std::max(data.shape.height, data.shape.width) > shrinks_by) {
+    return {};
+  }
+  const int64_t samples = data.train->size();
+  const int64_t left = samples % data.phase.batch;
+  const bool ends_short = left > 0 && data.steps_per_epoch == data.plan->batches_per_epoch();
+  const int64_t smallest = ends_short ? left : data.phase.batch;
+  if (smallest / std::min(config.train.accumulate, smallest) > 1) return {};
+  return fail(
+      Code::invalid,
+      fmt::format("with {} samples, a batch of {} and train.accumulate = {}, {} at {}x{} px "
+                  "is once given a single sample, of which batch norm can make no "
+                  "statistics; choose another batch{}",
+                  samples, data.phase.batch, config.train.accumulate, config.model.name,
+                  data.shape.height, data.shape.width,
+                  data.steps_per_epoch > 1
+                      ? fmt::format(", or leave the last one out with train.epoch_steps={}",
+                                    data.steps_per_epoch - 1)
+                      : ""));
 }
 
 Result<PhaseData> phase_data(const RunConfig& config, DataPhase phase, const Halves& halves) {
@@ -126,6 +153,11 @@ Result<RunData> open_run_data(const RunConfig& config, const OnStageFailure& on_
     data.id = to_hex(hash.finish());
   }
   return data;
+}
+
+Status check_batches(const RunConfig& config, const RunData& data) {
+  for (const PhaseData& phase : data.phases) RETURN_IF_ERROR(check_smallest_piece(config, phase));
+  return {};
 }
 
 }  // namespace tern

@@ -40,4 +40,7 @@ struct RunData {
 // then.
 Result<RunData> open_run_data(const RunConfig& config, const OnStageFailure& on_stage_failure = {});
 
+// `invalid` if a batch, or a piece of one, is so small that the network cannot be trained on it.
+Status check_batches(const RunConfig& config, const RunData& data);
+
 }  // namespace tern

@@ -83,12 +83,7 @@ double measure_gflops(const ProbeRequest& request, torch::ScalarType type) {
 
 // Emulated bfloat16 says nothing that is worth knowing.
 bool has_bfloat16(const std::string& device) {
-  if (device == kCpu) {
-    const Machine machine = read_machine();
-    return std::ranges::any_of(machine.cpu_features, [](const std::string& feature) {
-      return feature == "amx_bf16" || feature == "avx512_bf16" || feature == "bf16";
-    });
-  }
+  if (device == kCpu) return cpu_has_bfloat16(read_machine());
   const auto driver = GpuDriver::open();
   if (!driver.has_value()) return false;
   const auto gpus = (*driver)->gpus();

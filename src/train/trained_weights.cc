@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <optional>
-#include <sstream>
 
 #include "core/stdio.h"
+#include "report/class_names.h"
 #include "storage/disk_store.h"
 #include "storage/file_door.h"
 #include "storage/prefix_store.h"
@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::string_view kModelPrefix = "model.";
 constexpr std::string_view kFirstWeight = "conv1.weight";
-constexpr int64_t kClassNameBytesMax = 64 << 20;
 
 // Without the prefix that checkpoints put before a network's names; nothing for other tensors.
 std::optional<std::string_view> model_name(const TrainedWeights& weights,
@@ -74,17 +73,6 @@ RunConfig config_at(const RunConfig& config, const TrainState& state) {
     if (epoch < phase.end_epoch) return config_in(config, phase);
   }
   return config_in(config, phases.back());
-}
-
-Result<std::vector<std::string>> read_class_names(ObjectStore& run) {
-  const Result<ObjectInfo> info = run.stat(kClassNamesObject);
-  if (!info || info->size_bytes > kClassNameBytesMax) return std::vector<std::string>();
-  const Result<Bytes> text = run.get(kClassNamesObject);
-  if (!text) return text.error();
-  std::vector<std::string> names;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) names.push_back(std::move(line));
-  return names;
 }
 
 Result<TrainedWeights> open_run(const WeightsRequest& request) {

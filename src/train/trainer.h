@@ -21,7 +21,6 @@
 namespace tern {
 
 inline constexpr char kCheckpointPrefix[] = "checkpoints/";
-inline constexpr char kClassNamesObject[] = "classes.txt";  // a name a line, by label
 
 // What has happened after a step; for progress on a screen, and for tests that interrupt.
 struct StepEvent {

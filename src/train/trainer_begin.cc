@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "loader/shuffle_quality.h"
+#include "report/class_names.h"
 #include "report/machine_json.h"
 #include "train/evaluate.h"
 #include "train/gpu_sample.h"
@@ -45,6 +46,7 @@ Status Trainer::restore_or_start() {
   watch_gpu();
   name_other_processes(warnings);
   ASSIGN_OR_RETURN(const Learner::Setup learner, setup_of_learner());
+  warn_of_emulation(learner.precision, warnings);
   ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner));
   if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
   RETURN_IF_ERROR(make_learner());
@@ -247,6 +249,15 @@ void Trainer::name_other_processes(std::vector<std::string>& warnings) {
                     other.name.empty() ? "unknown" : other.name, other.pid,
                     static_cast<double>(other.memory_bytes) / 1e9));
   }
+}
+
+// Without instructions for it, 16 bits cost a CPU several times the arithmetic of 32.
+void Trainer::warn_of_emulation(Precision precision, std::vector<std::string>& warnings) const {
+  if (!is_mixed(precision) || setup_.device != kCpu || cpu_has_bfloat16(setup_.machine)) return;
+  warnings.push_back(
+      fmt::format("this CPU has no instructions for {} and emulates it, several times slower than "
+                  "fp32; --set train.precision=fp32 is faster here",
+                  precision_name(precision)));
 }
 
 void Trainer::watch_system() {

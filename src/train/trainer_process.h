@@ -109,6 +109,7 @@ class Trainer {
   void rate_shuffle();
   void watch_gpu();
   void name_other_processes(std::vector<std::string>& warnings);
+  void warn_of_emulation(Precision precision, std::vector<std::string>& warnings) const;
   void watch_system();
   void make_loader();
   Status write_class_names();
