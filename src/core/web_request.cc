@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/curl_errors.h"
+
 namespace tern {
 namespace {
 
@@ -108,49 +110,12 @@ int on_tick(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<Exchange*>(user)->stop.stop_requested() ? 1 : 0;
 }
 
-Status start_libcurl() {
-  // Made once, by whoever comes first; never undone, as other threads may be using it.
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (started == CURLE_OK) return {};
-  return fail(Code::internal, fmt::format("libcurl does not start: {}; is its installation whole?",
-                                          curl_easy_strerror(started)));
-}
-
 Error failure_of(CURLcode code, const char* detail, const WebRequest& request) {
   const std::string url = shown_url(request.url);
-  const std::string what = *detail != '\0' ? detail : curl_easy_strerror(code);
-  switch (code) {
-    case CURLE_URL_MALFORMAT:
-      return fail(Code::invalid, fmt::format("{} is no web address ({}); check it", url, what));
-    case CURLE_UNSUPPORTED_PROTOCOL:
-      return fail(Code::failed_precondition,
-                  fmt::format("{} leads to something else than http and https ({}); that is not "
-                              "followed, check the address",
-                              url, what));
-    case CURLE_TOO_MANY_REDIRECTS:
-      return fail(Code::failed_precondition,
-                  fmt::format("{} redirects more than {} times; check the address in a browser",
-                              url, kRedirectsMax));
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_SSL_INVALIDCERTSTATUS:
-      return fail(
-          Code::permission_denied,
-          fmt::format("the certificate of {} does not verify: {}; if you trust that server, "
-                      "set SSL_CERT_FILE to a file with its certificate",
-                      url, what));
-    case CURLE_SSL_CACERT_BADFILE:
-      return fail(
-          Code::invalid,
-          fmt::format("cannot read the certificates to trust: {}; set SSL_CERT_FILE to your "
-                      "system's (Debian's package is ca-certificates)",
-                      what));
-    case CURLE_OUT_OF_MEMORY:
-      return fail(Code::exhausted, fmt::format("no memory to fetch {}; free some", url));
-    default:
-      return fail(Code::unavailable,
-                  fmt::format("{}: {}; check the network and try again", url, what));
-  }
+  if (code != CURLE_TOO_MANY_REDIRECTS) return curl_failure(code, detail, url);
+  return fail(Code::failed_precondition,
+              fmt::format("{} redirects more than {} times; check the address in a browser", url,
+                          kRedirectsMax));
 }
 
 struct Options {
