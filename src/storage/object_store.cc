@@ -97,4 +97,22 @@ Status check_object_range(const std::string& name, int64_t offset, int64_t lengt
                           length, offset, printable(name), size_bytes));
 }
 
+std::vector<Result<Bytes>> ObjectStore::get_ranges(std::span<const ObjectRange> ranges) {
+  std::vector<Result<Bytes>> all;
+  all.reserve(ranges.size());
+  for (const ObjectRange& range : ranges) {
+    all.push_back(get_range(range.name, range.offset, range.length));
+  }
+  return all;
+}
+
+Status ObjectStore::remove_all(std::span<const std::string> names) {
+  Status first;
+  for (const std::string& name : names) {
+    const Status removed = remove(name);
+    if (first && !removed) first = removed;
+  }
+  return first;
+}
+
 }  // namespace tern

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct ObjectInfo {
   bool operator==(const ObjectInfo&) const = default;
 };
 
+// Bytes [offset, offset + length) of an object.
+struct ObjectRange {
+  std::string name;
+  int64_t offset = 0;
+  int64_t length = 0;
+};
+
 // Names are '/'-separated, relative, UTF-8 without control characters, at most 900 bytes, each part
 // at most 255 bytes and none empty, "." or "..". Where names are files, a name cannot also be a
 // folder: "a" and "a/b" never meet in one store.
@@ -36,6 +44,8 @@ class ObjectStore {
   virtual Result<Bytes> get(const std::string& name) = 0;
   // Bytes [offset, offset + length), cut at the object's end; `invalid` if offset is past the end.
   virtual Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length) = 0;
+  // Each as get_range(), in their order; a bucket asks for many at once.
+  virtual std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges);
   // Writes or replaces. When it returns, the object is durable.
   virtual Status put(const std::string& name, BytesView bytes) = 0;
   // Writes only if the name is free, else already_exists. Of many callers exactly one succeeds.
@@ -45,6 +55,8 @@ class ObjectStore {
   virtual Result<std::vector<ObjectInfo>> list(const std::string& prefix) = 0;
   // Removing what is not there succeeds.
   virtual Status remove(const std::string& name) = 0;
+  // Each as remove(); a bucket takes many at once. All are tried, and the first failure returned.
+  virtual Status remove_all(std::span<const std::string> names);
 
   // Where the object is, or would be, as a plain file on this machine; nothing for a bucket. Lets
   // growing records be one file (record_log.h) and tells people where to look.

@@ -20,6 +20,8 @@ constexpr int64_t kSegmentMax = 99'999'999;
 // and a predecessor that does not know yet that it lost the lease adds a record or two at most.
 constexpr int kSegmentAttemptsMax = 16;
 constexpr int64_t kTailBlockBytes = 4096;
+constexpr size_t kWaitingFactorMax = 8;               // times bytes_max: what may wait in memory
+constexpr int64_t kReadBytesMax = int64_t{64} << 20;  // of segments asked for at once
 
 Status check_record(BytesView record) {
   if (record.find('\n') == BytesView::npos) return {};
@@ -107,59 +109,105 @@ class FileLog final : public RecordLog {
 std::string segment_prefix(const std::string& name) { return name + ".d/"; }
 
 // The numbered segments of a log, in order; others' objects under the same prefix are passed over.
-Result<std::vector<std::string>> list_segments(ObjectStore& store, const std::string& name) {
+Result<std::vector<ObjectInfo>> list_segments(ObjectStore& store, const std::string& name) {
   const std::string prefix = segment_prefix(name);
   ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store.list(prefix));
-  std::vector<std::string> segments;
+  std::vector<ObjectInfo> segments;
   for (const ObjectInfo& object : objects) {
     const std::string number = object.name.substr(prefix.size());
     const bool is_number = number.find_first_not_of("0123456789") == std::string::npos;
-    if (number.size() == kSegmentDigits && is_number) segments.push_back(object.name);
+    if (number.size() == kSegmentDigits && is_number) segments.push_back(object);
   }
   return segments;  // list() sorts by name, and these names have equal lengths
 }
 
-// One create-only object for each record: durable when append() returns, hence nothing to sync.
+// A create-only object for each batch of records. What waits is in memory, and is lost with the
+// process; sync() is called before anything is published that the records tell of.
 class SegmentLog final : public RecordLog {
  public:
-  static Result<std::unique_ptr<RecordLog>> open(ObjectStore& store, const std::string& name) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> segments, list_segments(store, name));
+  static Result<std::unique_ptr<RecordLog>> open(ObjectStore& store, const std::string& name,
+                                                 const SegmentOptions& options) {
+    ASSIGN_OR_RETURN(const std::vector<ObjectInfo> segments, list_segments(store, name));
     int64_t next = 1;
     if (!segments.empty()) {
-      const std::string& last = segments.back();
+      const std::string& last = segments.back().name;
       next = std::stoll(last.substr(last.size() - kSegmentDigits)) + 1;
     }
-    return std::make_unique<SegmentLog>(store, segment_prefix(name), next);
+    return std::make_unique<SegmentLog>(store, segment_prefix(name), next, options);
   }
 
-  SegmentLog(ObjectStore& store, std::string prefix, int64_t next)
-      : store_(store), prefix_(std::move(prefix)), next_(next) {}
+  SegmentLog(ObjectStore& store, std::string prefix, int64_t next, const SegmentOptions& options)
+      : store_(store), prefix_(std::move(prefix)), options_(options), next_(next) {}
 
   Status append(BytesView record) override {
     RETURN_IF_ERROR(check_record(record));
+    const Nanoseconds now = options_.clock == nullptr ? Nanoseconds(0) : options_.clock->now();
+    if (waiting_.empty()) since_ = now;
+    const size_t bytes = waiting_.size() + record.size() + 1;
+    // Only while the bucket cannot be written: memory has a limit too.
+    if (!waiting_.empty() && bytes > kWaitingFactorMax * options_.bytes_max) {
+      RETURN_IF_ERROR(write_segment());
+    }
     // The newline tells a whole segment from a torn one, and makes segments fit for cat(1).
-    const Bytes line = line_of(record);
+    waiting_ += record;
+    waiting_ += '\n';
+    const bool is_due = waiting_.size() - tried_bytes_ >= options_.bytes_max ||
+                        (options_.clock != nullptr && now - since_ >= options_.age_max);
+    if (!is_due) return {};
+    since_ = now;  // one that fails is not tried again with every record
+    tried_bytes_ = waiting_.size();
+    return write_segment();
+  }
+
+  Status sync() override { return waiting_.empty() ? Status() : write_segment(); }
+
+ private:
+  Status write_segment() {
     for (int attempt = 0; attempt < kSegmentAttemptsMax; ++attempt) {
       if (next_ > kSegmentMax) {
         return fail(Code::exhausted,
                     fmt::format("{} has no numbers left; begin another log", prefix_));
       }
-      const Status created = store_.create(fmt::format("{}{:08}", prefix_, next_), line);
-      if (!created && created.error().code != Code::already_exists) return created;
+      const std::string name = fmt::format("{}{:08}", prefix_, next_);
+      const Status created = store_.create(name, waiting_);
+      if (!created && created.error().code != Code::already_exists) {
+        unsure_bytes_ = waiting_.size();
+        return created;
+      }
       ++next_;
-      if (created) return {};
+      if (created) {
+        written(waiting_.size());
+      } else if (unsure_bytes_ > 0) {
+        RETURN_IF_ERROR(find_out(name));
+      }
+      if (waiting_.empty()) return {};
     }
     return fail(Code::aborted, fmt::format("another process keeps writing to {}; stop it, or open "
                                            "the log again",
                                            prefix_));
   }
 
-  Status sync() override { return {}; }
+  // Whether the attempt that failed has written this segment all the same.
+  Status find_out(const std::string& name) {
+    ASSIGN_OR_RETURN(const Bytes there, store_.get(name));
+    if (there == BytesView(waiting_).substr(0, unsure_bytes_)) written(unsure_bytes_);
+    return {};
+  }
 
- private:
+  void written(size_t bytes) {
+    waiting_.erase(0, bytes);
+    tried_bytes_ = 0;
+    unsure_bytes_ = 0;
+  }
+
   ObjectStore& store_;
   const std::string prefix_;
+  const SegmentOptions options_;
   int64_t next_;
+  Bytes waiting_;            // whole lines
+  size_t tried_bytes_ = 0;   // of them, those that were due before and could not be written
+  size_t unsure_bytes_ = 0;  // of them, those that may have been written by an attempt that failed
+  Nanoseconds since_{0};     // when the oldest of them came, or was tried
 };
 
 // Adds the whole lines of `text`; what follows the last newline is torn and dropped.
@@ -174,10 +222,11 @@ void add_whole_lines(BytesView text, std::vector<std::string>& records) {
 
 }  // namespace
 
-Result<std::unique_ptr<RecordLog>> open_record_log(ObjectStore& store, const std::string& name) {
+Result<std::unique_ptr<RecordLog>> open_record_log(ObjectStore& store, const std::string& name,
+                                                   const SegmentOptions& options) {
   RETURN_IF_ERROR(check_object_name(name));
   if (const auto path = store.local_path(name)) return FileLog::open(*path);
-  return SegmentLog::open(store, name);
+  return SegmentLog::open(store, name, options);
 }
 
 Result<std::vector<std::string>> read_records(ObjectStore& store, const std::string& name) {
@@ -186,10 +235,18 @@ Result<std::vector<std::string>> read_records(ObjectStore& store, const std::str
   if (!file && file.error().code != Code::not_found) return file.error();
   if (file) add_whole_lines(*file, records);
 
-  ASSIGN_OR_RETURN(const std::vector<std::string> segments, list_segments(store, name));
-  for (const std::string& segment : segments) {
-    ASSIGN_OR_RETURN(const Bytes text, store.get(segment));
-    add_whole_lines(text, records);
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> segments, list_segments(store, name));
+  for (size_t begin = 0; begin < segments.size();) {
+    std::vector<ObjectRange> ranges;
+    for (int64_t bytes = 0; begin < segments.size() && (ranges.empty() || bytes < kReadBytesMax);
+         ++begin) {
+      ranges.push_back({segments[begin].name, 0, segments[begin].size_bytes});
+      bytes += segments[begin].size_bytes;
+    }
+    for (const Result<Bytes>& text : store.get_ranges(ranges)) {
+      if (!text) return text.error();
+      add_whole_lines(*text, records);
+    }
   }
   return records;
 }

@@ -184,16 +184,79 @@ TEST_F(FileLogTest, AKilledWriterLosesNoAcknowledgedRecord) {
 
 // --- Segments in a bucket. ----------------------------------------------------------------------
 
-TEST(SegmentLogTest, EachRecordIsANumberedObject) {
+TEST(SegmentLogTest, RecordsUntilASyncAreOneNumberedObject) {
   MemoryStore memory;
   auto log = open_record_log(memory, "ledger.jsonl").value();
   EXPECT_THAT(read_records(memory, "ledger.jsonl").value(), IsEmpty());
   EXPECT_TRUE(log->append("1"));
   EXPECT_TRUE(log->append("2"));
+  EXPECT_THAT(memory.list("").value(), IsEmpty()) << "they wait";
   EXPECT_TRUE(log->sync());
-  EXPECT_EQ(memory.list("").value(), (std::vector<ObjectInfo>{{"ledger.jsonl.d/00000001", 2},
+  EXPECT_TRUE(log->sync()) << "nothing waits, nothing is written";
+  EXPECT_TRUE(log->append("3"));
+  EXPECT_TRUE(log->sync());
+  EXPECT_EQ(memory.list("").value(), (std::vector<ObjectInfo>{{"ledger.jsonl.d/00000001", 4},
                                                               {"ledger.jsonl.d/00000002", 2}}));
-  EXPECT_THAT(read_records(memory, "ledger.jsonl").value(), ElementsAre("1", "2"));
+  EXPECT_THAT(read_records(memory, "ledger.jsonl").value(), ElementsAre("1", "2", "3"));
+}
+
+TEST(SegmentLogTest, AppendWritesWhatIsOldOrLarge) {
+  MemoryStore memory;
+  SimClock clock;
+  auto log = open_record_log(memory, "log",
+                             {.clock = &clock, .age_max = Milliseconds(1000), .bytes_max = 100})
+                 .value();
+  EXPECT_TRUE(log->append("young"));
+  clock.advance(Milliseconds(999));
+  EXPECT_TRUE(log->append("young too"));
+  EXPECT_THAT(memory.list("").value(), IsEmpty());
+  clock.advance(Milliseconds(1));
+  EXPECT_TRUE(log->append("due"));
+  EXPECT_THAT(read_records(memory, "log").value(), ElementsAre("young", "young too", "due"));
+  EXPECT_TRUE(log->append(std::string(50, 'a')));
+  EXPECT_EQ(memory.list("").value().size(), 1U);
+  EXPECT_TRUE(log->append(std::string(50, 'b')));
+  EXPECT_EQ(memory.list("").value().size(), 2U);
+}
+
+TEST(SegmentLogTest, WhatCouldNotBeWrittenWaitsAndIsNotTriedWithEveryRecord) {
+  MemoryStore memory;
+  FaultyStore faulty(memory);
+  SimClock clock;
+  auto log =
+      open_record_log(faulty, "log", {.clock = &clock, .age_max = Milliseconds(1000)}).value();
+  EXPECT_TRUE(log->append("1"));
+  clock.advance(Milliseconds(1000));
+  faulty.inject(2, Fault::fail_before);
+  EXPECT_EQ(log->append("2").error().code, Code::unavailable);
+  EXPECT_TRUE(log->append("3")) << "not due again yet";
+  clock.advance(Milliseconds(1000));
+  EXPECT_TRUE(log->append("4"));
+  EXPECT_THAT(read_records(memory, "log").value(), ElementsAre("1", "2", "3", "4"));
+}
+
+TEST(SegmentLogTest, ALostReplyRepeatsNoRecord) {
+  MemoryStore memory;
+  FaultyStore faulty(memory);
+  auto log = open_record_log(faulty, "log").value();
+  EXPECT_TRUE(log->append("1"));
+  faulty.inject(2, Fault::fail_after);
+  EXPECT_EQ(log->sync().error().code, Code::unavailable);
+  EXPECT_TRUE(log->append("2"));
+  EXPECT_TRUE(log->sync());
+  EXPECT_THAT(read_records(memory, "log").value(), ElementsAre("1", "2"));
+}
+
+TEST(SegmentLogTest, WhatWaitsHasALimit) {
+  MemoryStore memory;
+  FaultyStore faulty(memory);
+  auto log = open_record_log(faulty, "log", {.bytes_max = 10}).value();
+  for (int i = 2; i < 100; ++i) faulty.inject(i, Fault::fail_before);
+  int refused = 0;
+  for (int i = 0; i < 50; ++i) {
+    if (!log->append("12345")) ++refused;
+  }
+  EXPECT_GT(refused, 30);
 }
 
 TEST(SegmentLogTest, OpeningAgainGoesOnAfterTheHighestNumber) {
@@ -201,7 +264,9 @@ TEST(SegmentLogTest, OpeningAgainGoesOnAfterTheHighestNumber) {
   ASSERT_TRUE(memory.put("log.d/00000009", "9\n"));
   ASSERT_TRUE(memory.put("log.d/README", "not a segment\n"));
   ASSERT_TRUE(memory.put("log.d/00000010/x", "not a segment\n"));
-  ASSERT_TRUE(open_record_log(memory, "log").value()->append("10"));
+  auto log = open_record_log(memory, "log").value();
+  ASSERT_TRUE(log->append("10"));
+  ASSERT_TRUE(log->sync());
   EXPECT_EQ(memory.get("log.d/00000010").value(), "10\n");
   EXPECT_THAT(read_records(memory, "log").value(), ElementsAre("9", "10"));
 }
@@ -210,9 +275,13 @@ TEST(SegmentLogTest, ANumberThatAnotherTookIsPassedOver) {
   MemoryStore memory;
   auto old_holder = open_record_log(memory, "log").value();
   auto new_holder = open_record_log(memory, "log").value();
-  EXPECT_TRUE(new_holder->append("new 1"));
-  EXPECT_TRUE(old_holder->append("old 1"));
-  EXPECT_TRUE(new_holder->append("new 2"));
+  const auto write = [](RecordLog& log, const char* record) {
+    EXPECT_TRUE(log.append(record));
+    EXPECT_TRUE(log.sync());
+  };
+  write(*new_holder, "new 1");
+  write(*old_holder, "old 1");
+  write(*new_holder, "new 2");
   EXPECT_THAT(read_records(memory, "log").value(), ElementsAre("new 1", "old 1", "new 2"));
 }
 
@@ -220,7 +289,8 @@ TEST(SegmentLogTest, ANumberedRaceHasAnEnd) {
   MemoryStore memory;
   auto log = open_record_log(memory, "log").value();
   for (int i = 1; i <= 100; ++i) ASSERT_TRUE(memory.put(fmt::format("log.d/{:08}", i), "x\n"));
-  EXPECT_EQ(log->append("mine").error().code, Code::aborted);
+  EXPECT_TRUE(log->append("mine"));
+  EXPECT_EQ(log->sync().error().code, Code::aborted);
 }
 
 TEST(SegmentLogTest, NumbersEndBeforeTheirOrderBreaks) {
@@ -228,7 +298,9 @@ TEST(SegmentLogTest, NumbersEndBeforeTheirOrderBreaks) {
   ASSERT_TRUE(memory.put("log.d/99999998", "x\n"));
   auto log = open_record_log(memory, "log").value();
   EXPECT_TRUE(log->append("last"));
-  EXPECT_EQ(log->append("one too many").error().code, Code::exhausted);
+  EXPECT_TRUE(log->sync());
+  EXPECT_TRUE(log->append("one too many"));
+  EXPECT_EQ(log->sync().error().code, Code::exhausted);
 }
 
 TEST(SegmentLogTest, ATornSegmentIsDropped) {
@@ -237,8 +309,10 @@ TEST(SegmentLogTest, ATornSegmentIsDropped) {
   auto log = open_record_log(faulty, "log").value();
   faulty.inject(3, Fault::tear);
   EXPECT_TRUE(log->append("first"));
-  EXPECT_EQ(log->append("second").error().code, Code::unavailable);
+  EXPECT_TRUE(log->sync());
   EXPECT_TRUE(log->append("second"));
+  EXPECT_EQ(log->sync().error().code, Code::unavailable);
+  EXPECT_TRUE(log->sync());
   EXPECT_THAT(read_records(memory, "log").value(), ElementsAre("first", "second"));
 }
 
@@ -252,11 +326,13 @@ TEST(SegmentLogTest, FailuresOfTheStoreArePassedUp) {
   EXPECT_EQ(open_record_log(faulty, "log").value()->append("a\nb").error().code, Code::invalid);
 }
 
-TEST(SegmentLogTest, AnAcknowledgedRecordSurvivesTheMachine) {
+TEST(SegmentLogTest, ASyncedRecordSurvivesTheMachine) {
   SimFileDoor door;
   auto disk = DiskStore::open("/root", door).value();
   auto log = open_record_log(*disk, "log").value();
   EXPECT_TRUE(log->append("kept"));
+  EXPECT_TRUE(log->sync());
+  EXPECT_TRUE(log->append("lost"));
   door.crash(SimFileDoor::Unsynced::lost);
   EXPECT_THAT(read_records(*disk, "log").value(), ElementsAre("kept"));
 }

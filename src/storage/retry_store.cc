@@ -61,6 +61,15 @@ Result<Bytes> RetryStore::get_range(const std::string& name, int64_t offset, int
   return retry([&] { return inner_.get_range(name, offset, length); });
 }
 
+std::vector<Result<Bytes>> RetryStore::get_ranges(std::span<const ObjectRange> ranges) {
+  std::vector<Result<Bytes>> all = inner_.get_ranges(ranges);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i] || !may_work_in_a_moment(all[i].error())) continue;
+    all[i] = get_range(ranges[i].name, ranges[i].offset, ranges[i].length);
+  }
+  return all;
+}
+
 Status RetryStore::put(const std::string& name, BytesView bytes) {
   return retry([&] { return inner_.put(name, bytes); });
 }
@@ -92,6 +101,10 @@ Result<std::vector<ObjectInfo>> RetryStore::list(const std::string& prefix) {
 
 Status RetryStore::remove(const std::string& name) {
   return retry([&] { return inner_.remove(name); });
+}
+
+Status RetryStore::remove_all(std::span<const std::string> names) {
+  return retry([&] { return inner_.remove_all(names); });
 }
 
 std::optional<std::filesystem::path> RetryStore::local_path(const std::string& name) const {

@@ -35,11 +35,14 @@ class RetryStore final : public ObjectStore {
 
   Result<Bytes> get(const std::string& name) override;
   Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length) override;
+  // Those that failed are asked for again, one by one.
+  std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges) override;
   Status put(const std::string& name, BytesView bytes) override;
   Status create(const std::string& name, BytesView bytes) override;
   Result<ObjectInfo> stat(const std::string& name) override;
   Result<std::vector<ObjectInfo>> list(const std::string& prefix) override;
   Status remove(const std::string& name) override;
+  Status remove_all(std::span<const std::string> names) override;
   std::optional<std::filesystem::path> local_path(const std::string& name) const override;
 
  private:

@@ -43,6 +43,22 @@ TEST_F(RetryStoreTest, EveryVerbIsTriedAgainUntilItWorks) {
   EXPECT_FALSE(memory_.get("x"));
 }
 
+TEST_F(RetryStoreTest, OfManyThoseThatFailedAreAskedForAgain) {
+  RetryStore store = retrying({});
+  faulty_.inject(2, Fault::fail_before);
+  const std::vector<ObjectRange> ranges = {{"there", 0, 2}, {"there", 2, 2}, {"absent", 0, 1}};
+  const auto got = store.get_ranges(ranges);
+  EXPECT_EQ(got[0].value(), "by");
+  EXPECT_EQ(got[1].value(), "te");
+  EXPECT_EQ(got[2].error().code, Code::not_found);
+  EXPECT_EQ(faulty_.requests(), 4);
+  ASSERT_TRUE(memory_.put("other", "x"));
+  faulty_.inject(6, Fault::fail_before);
+  const std::vector<std::string> names = {"there", "other"};
+  EXPECT_TRUE(store.remove_all(names));
+  EXPECT_TRUE(memory_.list("")->empty());
+}
+
 TEST_F(RetryStoreTest, GivesUpAfterTheLastAttemptAndSaysSo) {
   fail_requests(1, 100, Fault::fail_before);
   const Result<Bytes> got = retrying({.attempts_max = 4}).get("there");

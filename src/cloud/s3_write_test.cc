@@ -1,0 +1,219 @@
+#include "cloud/s3_write.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+
+#include "cloud/s3_client.h"
+#include "cloud/test_s3_bucket.h"
+#include "core/hash.h"
+#include "core/mutex.h"
+
+namespace tern {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+class S3WriteTest : public S3BucketTest {
+ protected:
+  S3WriteTest() {
+    options_ = {.part_bytes = int64_t{5} << 20, .in_flight_max = 4};
+    for (size_t i = 0; i < large_.size(); i += 101) large_[i] = static_cast<char>(i >> 8);
+  }
+
+  // A server that takes an upload of parts; `complete` answers its end.
+  Reply take_upload(const Request& request, const std::function<Reply(const Request&)>& complete) {
+    if (request.method == "HEAD") return {"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"};
+    if (request.target.ends_with("?uploads")) {
+      return answer(200,
+                    "<InitiateMultipartUploadResult><UploadId>u/1</UploadId>"
+                    "</InitiateMultipartUploadResult>");
+    }
+    if (request.method == "DELETE") return answer(204);
+    if (request.method == "POST") return complete(request);
+    const size_t number = request.target.find("partNumber=") + 11;
+    MutexLock lock(mutex_);
+    parts_[std::stoi(request.target.substr(number))] = request.body;
+    return answer(200, "", {fmt::format("ETag: \"part-{}\"", request.target[number])});
+  }
+  static Reply completed(const Request&) {
+    // S3 sends blanks while it works.
+    return answer(200,
+                  "   \n<CompleteMultipartUploadResult><ETag>\"x\"</ETag>"
+                  "</CompleteMultipartUploadResult>");
+  }
+  std::string assembled() {
+    MutexLock lock(mutex_);
+    std::string all;
+    for (const auto& [number, part] : parts_) all += part;
+    return all;
+  }
+
+  std::string large_ = std::string((size_t{11} << 20) + 7, 'x');
+  Mutex mutex_;
+  std::map<int, std::string> parts_ GUARDED_BY(mutex_);
+};
+
+TEST_F(S3WriteTest, CreateAsksForANameThatIsFree) {
+  handler_ = [](const Request&) { return stored(); };
+  EXPECT_TRUE(bucket().create("a", "x"));
+  EXPECT_EQ(server_.requests().front().header("if-none-match"), "*");
+  EXPECT_TRUE(bucket().put("a", "x"));
+  EXPECT_EQ(server_.requests().back().header("if-none-match"), "");
+}
+
+TEST_F(S3WriteTest, ATakenNameIsToldAtOnce) {
+  handler_ = [](const Request&) { return no(412, "PreconditionFailed"); };
+  EXPECT_EQ(bucket().create("a", "x").error().code, Code::already_exists);
+  EXPECT_THAT(asked(), SizeIs(1)) << "the first answer needs no reading back";
+}
+
+TEST_F(S3WriteTest, ALostReplyIsResolvedByReadingBack) {
+  for (const std::string there : {"mine", "some", "other bytes"}) {
+    std::atomic<int> puts = 0;
+    handler_ = [&](const Request& request) {
+      if (request.method != "PUT") return serve(request, there, "\"1\"");
+      if (++puts == 1) return Reply{"", Reply::Then::close};
+      return no(412, "PreconditionFailed");
+    };
+    const Status created = bucket().create("a", "mine");
+    EXPECT_EQ(created.has_value(), there == "mine") << there;
+    if (!created) {
+      EXPECT_EQ(created.error().code, Code::already_exists);
+    }
+  }
+}
+
+TEST_F(S3WriteTest, AConflictOfCreatorsIsTriedAgain) {
+  std::atomic<int> puts = 0;
+  handler_ = [&](const Request&) {
+    return ++puts < 3 ? no(409, "ConditionalRequestConflict") : stored();
+  };
+  EXPECT_TRUE(bucket().create("a", "x"));
+  EXPECT_EQ(puts, 3);
+}
+
+TEST_F(S3WriteTest, BytesDamagedOnTheWayAreSentAFewTimes) {
+  handler_ = [](const Request&) { return no(400, "BadDigest"); };
+  EXPECT_EQ(bucket().put("a", "x").error().code, Code::corrupt);
+  EXPECT_THAT(asked(), SizeIs(4));
+}
+
+TEST_F(S3WriteTest, ALargeObjectIsSentInParts) {
+  handler_ = [&](const Request& request) { return take_upload(request, completed); };
+  ASSERT_TRUE(bucket().put("big", large_));
+  EXPECT_TRUE(assembled() == large_);
+  const Request last = server_.requests().back();
+  EXPECT_EQ(last.method + " " + last.target, "POST /runs/big?uploadId=u%2F1");
+  EXPECT_EQ(last.header("if-none-match"), "");
+  EXPECT_THAT(last.body, HasSubstr("<Part><PartNumber>3</PartNumber><ETag>&quot;part-3&quot;</ETag>"
+                                   "</Part></CompleteMultipartUpload>"));
+  EXPECT_THAT(asked(), SizeIs(5));
+}
+
+TEST_F(S3WriteTest, PartsHaveTheirChecksumsWhereTheyAreAskedFor) {
+  folder_.variables["AWS_REQUEST_CHECKSUM_CALCULATION"] = "when_supported";
+  handler_ = [&](const Request& request) { return take_upload(request, completed); };
+  ASSERT_TRUE(bucket().put("big", large_));
+  const std::vector<Request> requests = server_.requests();
+  EXPECT_EQ(requests.front().header("x-amz-checksum-algorithm"), "CRC32C");
+  EXPECT_THAT(requests.back().body,
+              HasSubstr(crc32c_text(BytesView(large_).substr(size_t{10} << 20))));
+  EXPECT_EQ(requests.back().header("x-amz-content-sha256"), to_hex(sha256(requests.back().body)));
+}
+
+TEST_F(S3WriteTest, ALargeCreateLooksFirstAndAsksAgainAtTheEnd) {
+  handler_ = [&](const Request& request) { return take_upload(request, completed); };
+  ASSERT_TRUE(bucket().create("big", large_));
+  EXPECT_EQ(asked().front(), "HEAD /runs/big");
+  EXPECT_EQ(server_.requests().back().header("if-none-match"), "*");
+  handler_ = [&](const Request& request) { return serve(request, "there", "\"1\""); };
+  EXPECT_EQ(bucket().create("big", large_).error().code, Code::already_exists);
+}
+
+TEST_F(S3WriteTest, ALargeCreateThatLosesLeavesNoUpload) {
+  handler_ = [&](const Request& request) {
+    return take_upload(request, [](const Request&) { return no(412, "PreconditionFailed"); });
+  };
+  EXPECT_EQ(bucket().create("big", large_).error().code, Code::already_exists);
+  EXPECT_EQ(asked().back(), "DELETE /runs/big?uploadId=u%2F1");
+}
+
+TEST_F(S3WriteTest, APartThatFailsEndsTheUpload) {
+  handler_ = [&](const Request& request) {
+    const bool second = request.target.find("partNumber=2") != std::string::npos;
+    return second ? no(403, "AccessDenied") : take_upload(request, completed);
+  };
+  EXPECT_EQ(bucket().put("big", large_).error().code, Code::permission_denied);
+  EXPECT_EQ(asked().back(), "DELETE /runs/big?uploadId=u%2F1");
+}
+
+TEST_F(S3WriteTest, ACompletionThatFailsAfterItsStatusIsSeen) {
+  std::atomic<int> completions = 0;
+  handler_ = [&](const Request& request) {
+    return take_upload(request, [&](const Request& end) {
+      if (++completions == 1) return no(200, "InternalError");
+      return completed(end);
+    });
+  };
+  EXPECT_TRUE(bucket().put("big", large_));
+  EXPECT_EQ(completions, 2);
+  handler_ = [&](const Request& request) {
+    return take_upload(request, [](const Request&) { return no(200, "AccessDenied"); });
+  };
+  EXPECT_FALSE(bucket().put("big", large_));
+  handler_ = [&](const Request& request) {
+    return take_upload(request, [](const Request&) { return answer(200, "<html/>"); });
+  };
+  EXPECT_EQ(bucket().put("big", large_).error().code, Code::failed_precondition);
+}
+
+TEST_F(S3WriteTest, ALostCompletionIsResolvedByReadingBack) {
+  for (const bool arrived : {true, false}) {
+    std::atomic<int> completions = 0;
+    const std::string there = arrived ? large_ : large_.substr(1);
+    handler_ = [&](const Request& request) {
+      const bool reads = request.method == "GET" || request.method == "HEAD";
+      if (reads && completions > 0) return serve(request, there, "\"1\"");
+      return take_upload(request, [&](const Request&) {
+        if (++completions == 1) return Reply{"", Reply::Then::close};
+        return no(404, "NoSuchUpload");
+      });
+    };
+    const Status created = bucket().create("big", large_);
+    EXPECT_EQ(created.has_value(), arrived);
+    if (!created) {
+      EXPECT_EQ(created.error().code, Code::already_exists);
+    }
+  }
+}
+
+TEST_F(S3WriteTest, AConflictAtTheEndBeginsTheUploadAgain) {
+  std::atomic<int> completions = 0;
+  handler_ = [&](const Request& request) {
+    return take_upload(request, [&](const Request& end) {
+      return ++completions == 1 ? no(409, "ConditionalRequestConflict") : completed(end);
+    });
+  };
+  EXPECT_TRUE(bucket().create("big", large_));
+  EXPECT_EQ(completions, 2);
+  EXPECT_THAT(asked(), Contains("DELETE /runs/big?uploadId=u%2F1"));
+}
+
+TEST_F(S3WriteTest, AnUploadWithoutAnIdIsNoStores) {
+  handler_ = [](const Request&) {
+    return answer(200, "<InitiateMultipartUploadResult></InitiateMultipartUploadResult>");
+  };
+  EXPECT_EQ(bucket().put("big", large_).error().code, Code::failed_precondition);
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,80 @@
+// Requests to a cloud: signed anew for each attempt, tried again where that may help, slowed down
+// where the cloud asks for it. Start here for src/cloud; open_store.h is its front door.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/http_client.h"
+#include "core/random.h"
+#include "core/result.h"
+
+namespace tern {
+
+struct RetryPolicy {
+  Milliseconds first_wait{100};  // doubles, with jitter, up to wait_max; Retry-After is waited out
+  Milliseconds wait_max{20'000};
+  Milliseconds deadline{120'000};  // of one request, all attempts together
+};
+
+// What an answer means for the next attempt. Each store reads its own answers.
+enum class Verdict {
+  done,        // an answer, also one that says no
+  retry,       // 408, 500, 502, 504, a timeout of the store's
+  throttle,    // 429, 503 SlowDown: retry, and ask for less at once
+  new_tokens,  // expired credentials: sign with fresh ones, once
+};
+
+// One request, as it can be made again. send_all() calls both from threads of its own, so what
+// several requests share is guarded.
+struct CloudRequest {
+  // Dates and tokens age: called for each attempt. `refresh` asks for credentials anew.
+  std::function<Result<HttpRequest>(bool refresh)> make;
+  // May take the body away (into its place in a larger object), so that send_all() holds few.
+  std::function<Verdict(HttpAnswer&)> judge;
+};
+
+struct CloudAnswer {
+  HttpAnswer answer;
+  // 1: the first attempt was answered. Above 1, an earlier one may have been carried out although
+  // its answer was lost: who creates reads back what is there.
+  int64_t attempts = 1;
+};
+
+// Safe from any thread. References outlive it.
+class CloudTransport {
+ public:
+  CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy, int64_t in_flight_max);
+
+  // Blocks, at most a little longer than the deadline: an attempt whose bytes move is let finish,
+  // and a Retry-After beyond the deadline is not waited for. Errors are those of HttpClient and of
+  // `make`; after the deadline the last answer is returned if there was one, else `unavailable`
+  // with the last cause and how often and how long it was tried.
+  Result<CloudAnswer> send(const CloudRequest& request);
+  // All of them, at most in_flight_max at once (fewer after throttling); answers in their order.
+  std::vector<Result<CloudAnswer>> send_all(std::span<const CloudRequest> requests);
+
+  // How many may be in flight now: fewer than in_flight_max after throttling.
+  int64_t in_flight_limit() const;
+  HttpClient& http() { return http_; }
+  Clock& clock() { return clock_; }
+
+ private:
+  class Pace;  // how many may be in flight: halved by a throttle, grown by successes
+  class Attempts;
+
+  HttpClient& http_;
+  Clock& clock_;
+  const RetryPolicy policy_;
+  const int64_t in_flight_max_;
+  std::shared_ptr<Pace> pace_;
+};
+
+// 408, 425, 500, 502, 504: retry; 429, 503: throttle; else done. What a store's judge begins with.
+Verdict judge_status(int status);
+
+}  // namespace tern

@@ -1,0 +1,305 @@
+#include "cloud/transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <deque>
+
+#include "cloud/http_date.h"
+#include "core/test_web_server.h"
+
+namespace tern {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Request = TestWebServer::Request;
+using Reply = TestWebServer::Reply;
+using Then = TestWebServer::Reply::Then;
+
+std::string answer(int status, const std::vector<std::string>& headers = {}) {
+  return TestWebServer::answer(status, std::to_string(status), headers);
+}
+
+// A server that gives the replies in their order, and the last of them from then on.
+class TransportTest : public testing::Test {
+ protected:
+  TransportTest() {
+    Result<std::unique_ptr<HttpClient>> http =
+        HttpClient::create({.stall_limit = Milliseconds(5'000)});
+    TERN_CHECK(http.has_value());
+    http_ = std::move(*http);
+    transport_ = std::make_unique<CloudTransport>(*http_, clock_, RetryPolicy(), 8);
+  }
+
+  Reply reply() {
+    MutexLock lock(mutex_);
+    Reply next = replies_.front();
+    if (replies_.size() > 1) replies_.pop_front();
+    return next;
+  }
+
+  CloudRequest request(const std::string& target = "/", const std::string& method = "PUT") {
+    return {.make = [this, target, method](bool refresh) -> Result<HttpRequest> {
+              if (refresh) ++refreshes_;
+              ++made_;
+              return HttpRequest{.method = method, .url = server_.url(target)};
+            },
+            .judge =
+                [](const HttpAnswer& got) {
+                  return got.status == 401 ? Verdict::new_tokens : judge_status(got.status);
+                }};
+  }
+  Result<CloudAnswer> send(std::deque<Reply> replies) {
+    {
+      MutexLock lock(mutex_);
+      replies_ = std::move(replies);
+    }
+    began_ = clock_.now();
+    return transport_->send(request());
+  }
+  Nanoseconds elapsed() { return clock_.now() - began_; }
+
+  SimClock clock_;
+  Nanoseconds began_{0};
+  std::atomic<int> made_ = 0;
+  std::atomic<int> refreshes_ = 0;
+  Mutex mutex_;
+  std::deque<Reply> replies_ GUARDED_BY(mutex_);
+  TestWebServer server_{[this](const Request&) { return reply(); }};
+  std::unique_ptr<HttpClient> http_;
+  std::unique_ptr<CloudTransport> transport_;
+};
+
+TEST_F(TransportTest, AnAnswerAtOnceIsOneAttempt) {
+  for (const int status : {200, 206, 304, 400, 403, 404, 409, 412, 416, 501}) {
+    const Result<CloudAnswer> got = send({{.bytes = answer(status)}});
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(got->answer.status, status);
+    EXPECT_EQ(got->attempts, 1);
+  }
+  EXPECT_EQ(clock_.now(), Nanoseconds(0));
+}
+
+TEST_F(TransportTest, WhatMayWorkInAMomentIsTriedAgain) {
+  for (const int status : {408, 425, 429, 500, 502, 503, 504}) {
+    const Result<CloudAnswer> got =
+        send({{.bytes = answer(status)}, {.bytes = answer(status)}, {.bytes = answer(200)}});
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(got->answer.body, "200") << status;
+    EXPECT_EQ(got->attempts, 3) << status;
+    EXPECT_LE(elapsed(), Milliseconds(100 + 200));
+  }
+  EXPECT_EQ(made_, 21);  // each attempt is signed anew
+  EXPECT_EQ(refreshes_, 0);
+}
+
+TEST_F(TransportTest, WaitsGrowAndDiffer) {
+  std::deque<Reply> replies(8, {.bytes = answer(500)});
+  replies.push_back({.bytes = answer(200)});
+  std::vector<Nanoseconds> took;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(send(replies));
+    took.push_back(elapsed());
+    EXPECT_LE(took.back(), Milliseconds(100 * 255));
+  }
+  std::ranges::sort(took);
+  EXPECT_GT(took.back(), took.front() + Milliseconds(1'000));
+  EXPECT_GT(took[10], Milliseconds(5'000));
+}
+
+TEST_F(TransportTest, RetryAfterIsWaitedOut) {
+  EXPECT_EQ(send({{.bytes = answer(503, {"Retry-After: 7"})}, {.bytes = answer(200)}})->attempts,
+            2);
+  EXPECT_EQ(elapsed(), std::chrono::seconds(7));
+  // The clock's calendar begins at a whole second; HTTP has no finer dates.
+  clock_.advance(std::chrono::seconds(8) - elapsed());
+  const std::string date = format_http_date(clock_.unix_ms() + 30'000);
+  EXPECT_EQ(send({{.bytes = answer(429, {"retry-after: " + date})}, {.bytes = answer(200)}})
+                ->answer.status,
+            200);
+  EXPECT_EQ(elapsed(), std::chrono::seconds(30));
+}
+
+TEST_F(TransportTest, ARetryAfterThatIsNoneIsPassedOver) {
+  for (const std::string value :
+       {"-5", "soon", "99999999999999999999", "7 days", "Sun, 06 Nov 1994 08:49:37 GMT", ""}) {
+    const Result<CloudAnswer> got =
+        send({{.bytes = answer(503, {"Retry-After: " + value})}, {.bytes = answer(200)}});
+    EXPECT_EQ(got->answer.status, 200) << value;
+    EXPECT_LE(elapsed(), Milliseconds(100)) << value;
+  }
+}
+
+TEST_F(TransportTest, ARetryAfterBeyondTheDeadlineEndsItAtOnce) {
+  const Result<CloudAnswer> got =
+      send({{.bytes = answer(503, {"Retry-After: 3600"})}, {.bytes = answer(200)}});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->answer.status, 503);
+  EXPECT_EQ(elapsed(), Nanoseconds(0));
+}
+
+TEST_F(TransportTest, AfterTheDeadlineTheLastAnswerIsReturned) {
+  Result<CloudAnswer> got = send({{.bytes = answer(500)}});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->answer.body, "500");
+  EXPECT_GT(got->attempts, 8);
+  EXPECT_EQ(elapsed(), std::chrono::seconds(120));
+  // Also if it was not the last thing that happened.
+  got = send({{.bytes = answer(502)}, {.bytes = "", .then = Then::close}});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->answer.status, 502);
+  EXPECT_GT(got->attempts, 8);
+}
+
+TEST_F(TransportTest, WithoutAnyAnswerTheLastCauseIsTold) {
+  const Result<CloudAnswer> got = send({{.bytes = "", .then = Then::close}});
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Code::unavailable);
+  EXPECT_THAT(got.error().message,
+              AllOf(HasSubstr(" times in 120 s"), HasSubstr("127.0.0.1"), HasSubstr("try again")));
+}
+
+TEST_F(TransportTest, LostRepliesCountAsAttempts) {
+  const std::string cut = answer(200).substr(0, answer(200).size() - 1);
+  const Result<CloudAnswer> got = send({{.bytes = "", .then = Then::close},
+                                        {.bytes = cut, .then = Then::close},
+                                        {.bytes = "garbage\r\n\r\n", .then = Then::close},
+                                        {.bytes = answer(412)}});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->answer.status, 412);
+  EXPECT_EQ(got->attempts, 4);
+  EXPECT_EQ(server_.requests().size(), 4U);
+}
+
+TEST_F(TransportTest, AReplyLostOnAKeptConnectionCountsToo) {
+  ASSERT_TRUE(send({{.bytes = answer(200)}}));
+  const Result<CloudAnswer> got =
+      send({{.bytes = "", .then = Then::close}, {.bytes = answer(412)}});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->attempts, 2);
+}
+
+TEST_F(TransportTest, NewTokensAreAskedForOnce) {
+  Result<CloudAnswer> got = send({{.bytes = answer(401)}, {.bytes = answer(200)}});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->answer.status, 200);
+  EXPECT_EQ(refreshes_, 1);
+  EXPECT_EQ(made_, 2);
+  got = send({{.bytes = answer(401)}, {.bytes = answer(500)}, {.bytes = answer(401)}});
+  EXPECT_EQ(got->answer.status, 401);
+  EXPECT_EQ(refreshes_, 2);
+  EXPECT_EQ(made_, 5);
+  // Not waited for, unlike the 500.
+  got = send({{.bytes = answer(401, {"Retry-After: 60"})}, {.bytes = answer(200)}});
+  EXPECT_EQ(got->answer.status, 200);
+  EXPECT_EQ(elapsed(), Nanoseconds(0));
+}
+
+TEST_F(TransportTest, WhatNoRepetitionHelpsIsToldAtOnce) {
+  CloudRequest bad = request();
+  bad.make = [](bool) -> Result<HttpRequest> { return fail(Code::permission_denied, "no key"); };
+  EXPECT_EQ(transport_->send(bad).error().message, "no key");
+  bad.make = [](bool) -> Result<HttpRequest> { return HttpRequest{.url = "ftp://a/"}; };
+  EXPECT_EQ(transport_->send(bad).error().code, Code::invalid);
+  bad.make = [&](bool) -> Result<HttpRequest> {
+    return HttpRequest{.url = server_.url(), .answer_bytes_max = 2};
+  };
+  {
+    MutexLock lock(mutex_);
+    replies_ = {{.bytes = answer(200)}};
+  }
+  EXPECT_EQ(transport_->send(bad).error().code, Code::exhausted);
+  EXPECT_EQ(server_.requests().size(), 1U);
+  EXPECT_EQ(clock_.now(), Nanoseconds(0));
+}
+
+TEST(TransportTogether, AnswersComeInTheirOrder) {
+  SimClock clock;
+  std::atomic<int> at_once = 0;
+  std::atomic<int> at_once_max = 0;
+  TestWebServer server([&](const Request& request) -> Reply {
+    const int now = ++at_once;
+    for (int max = at_once_max; now > max && !at_once_max.compare_exchange_weak(max, now);) {
+    }
+    const std::string body = request.target;
+    --at_once;
+    return {.bytes = TestWebServer::answer(200, body)};
+  });
+  const auto http = HttpClient::create({});
+  ASSERT_TRUE(http);
+  CloudTransport transport(**http, clock, {}, 4);
+  std::vector<CloudRequest> requests;
+  for (int i = 0; i < 50; ++i) {
+    requests.push_back({.make = [&, i](bool) -> Result<HttpRequest> {
+                          if (i == 7) return fail(Code::invalid, "seven");
+                          return HttpRequest{.url = server.url("/" + std::to_string(i))};
+                        },
+                        .judge = [](const HttpAnswer&) { return Verdict::done; }});
+  }
+  const std::vector<Result<CloudAnswer>> answers = transport.send_all(requests);
+  ASSERT_EQ(answers.size(), 50U);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (i == 7) {
+      EXPECT_EQ(answers[i].error().message, "seven");
+      continue;
+    }
+    ASSERT_TRUE(answers[i]) << answers[i].error().message;
+    EXPECT_EQ(answers[i]->answer.body, "/" + std::to_string(i));
+  }
+  EXPECT_LE(at_once_max, 4);
+  EXPECT_LE(server.connections(), 4);
+  EXPECT_TRUE(transport.send_all({}).empty());
+}
+
+TEST_F(TransportTest, AThrottleHalvesWhatMayBeInFlightAndSuccessesGrowIt) {
+  EXPECT_EQ(transport_->in_flight_limit(), 8);
+  ASSERT_TRUE(send({{.bytes = answer(500)}, {.bytes = answer(200)}}));
+  EXPECT_EQ(transport_->in_flight_limit(), 8);
+  ASSERT_TRUE(send({{.bytes = answer(503)}, {.bytes = answer(429)}, {.bytes = answer(404)}}));
+  EXPECT_EQ(transport_->in_flight_limit(), 2);
+  std::deque<Reply> replies(5, {.bytes = answer(503)});
+  replies.push_back({.bytes = answer(200)});
+  ASSERT_TRUE(send(replies));
+  EXPECT_EQ(transport_->in_flight_limit(), 2);  // 1, and one success
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(send({{.bytes = answer(200)}}));
+  EXPECT_EQ(transport_->in_flight_limit(), 8);
+}
+
+TEST(TransportTogether, ThrottlesOfOneMomentHalveItOnce) {
+  SimClock clock;
+  const auto http = HttpClient::create({});
+  ASSERT_TRUE(http);
+  CloudTransport transport(**http, clock, {}, 8);
+  std::barrier<> all_eight(8);
+  std::atomic<int> seen = 0;
+  Mutex mutex;
+  std::vector<int64_t> limits;  // at each request after the throttle
+  TestWebServer server([&](const Request&) -> Reply {
+    if (++seen <= 8) {
+      all_eight.arrive_and_wait();  // eight at once, or this never ends
+      return {.bytes = answer(503)};
+    }
+    MutexLock lock(mutex);
+    limits.push_back(transport.in_flight_limit());
+    return {.bytes = answer(200)};
+  });
+  const CloudRequest request = {
+      .make = [&](bool) -> Result<HttpRequest> { return HttpRequest{.url = server.url()}; },
+      .judge = [](const HttpAnswer& got) { return judge_status(got.status); }};
+  const std::vector<CloudRequest> requests(60, request);
+  for (const Result<CloudAnswer>& got : transport.send_all(requests)) {
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(got->answer.status, 200);
+  }
+  ASSERT_EQ(limits.size(), 60U);
+  EXPECT_EQ(limits.front(), 4);
+  EXPECT_GE(std::ranges::min(limits), 4);
+  EXPECT_EQ(transport.in_flight_limit(), 8);  // 60 successes later
+}
+
+}  // namespace
+}  // namespace tern
