@@ -7,9 +7,8 @@
 #include "cli/command.h"
 #include "cli/run_list.h"
 #include "core/stdio.h"
-#include "storage/disk_store.h"
-#include "storage/file_door.h"
 #include "train/exit_codes.h"
+#include "train/run_place.h"
 #include "train/train_flags.h"
 
 namespace tern {
@@ -25,7 +24,8 @@ constexpr std::string_view kHelp =
                                   number, step, ms (unix time), bytes, best,
                                   kept_because and damage (null: none found)
 
-DIR is a run's name in runs/, or the folder of a run; it may be training.
+DIR is a run's name in runs/, the folder of a run, or its address
+(s3://bucket/prefix and the like); it may be training.
 A run keeps its newest checkpoints (checkpoint.keep, 3 by default) and its best.
 Damaged ones are named; resuming uses the newest that is whole.
 
@@ -35,7 +35,7 @@ A checkpoint can be the beginning of another run, with other options:
 
 }  // namespace
 
-Result<int> checkpoints_command(const Surroundings&, const Arguments& arguments) {
+Result<int> checkpoints_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
   bool as_json = false;
   bool verifies = false;
@@ -54,14 +54,15 @@ Result<int> checkpoints_command(const Surroundings&, const Arguments& arguments)
   if (name.empty()) {
     return fail(Code::invalid, "of which run? `tern ls` lists those that are here");
   }
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, parse_run_folder(name));
-  if (!is_run_folder(folder)) {
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(name));
+  if (place.is_folder() && !is_run_folder(place.prefix)) {
     return fail(Code::not_found, fmt::format("there is no run in {}; `tern ls` lists the runs that "
                                              "are here",
-                                             folder.string()));
+                                             place.prefix));
   }
-  RealFileDoor door;
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, open_run(door, place));
   const Verify verify = verifies ? Verify::yes : Verify::no;
   ASSIGN_OR_RETURN(const std::vector<ListedCheckpoint> list, list_run_checkpoints(*store, verify));
   if (as_json) {

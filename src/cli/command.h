@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cloud/open_store.h"
 #include "core/result.h"
 #include "train/run_config.h"
 
@@ -19,11 +20,15 @@ struct Surroundings {
   std::string library_path;          // $LD_LIBRARY_PATH
   std::string certificates;          // $CURL_CA_BUNDLE or $SSL_CERT_FILE, as curl reads them
   std::filesystem::path cache;       // $XDG_CACHE_HOME/tern or ~/.cache/tern; empty without a home
+  CloudSurroundings cloud;           // for buckets
 
   std::vector<Recipe> list_recipes() const {
     return tern::list_recipes(recipe_folders(executable, recipes));
   }
 };
+
+// For commands that a person waits for: a store that does not answer is given up on sooner.
+inline constexpr RetryPolicy kImpatient{.deadline = Milliseconds(30'000)};
 
 using Arguments = std::vector<std::string>;  // what follows the command's name
 
@@ -40,6 +45,7 @@ Result<int> tensorboard_command(const Surroundings& surroundings, const Argument
 Result<int> ls_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> rm_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> checkpoints_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> run_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> doctor_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> completion_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> docs_command(const Surroundings& surroundings, const Arguments& arguments);

@@ -1,12 +1,13 @@
 #include "cli/command_table.h"
 
 #include "cli/data_commands.h"
+#include "cli/store_commands.h"
 
 namespace tern {
 namespace {
 
 constexpr Flag kTrainFlags[] = {
-    {"--run", "the run's folder, or its name in runs/", Takes::run},
+    {"--run", "the run's folder or address, or its name in runs/", Takes::run},
     {"--set", "set one option, over the run file", Takes::option},
     {"--steps", "stop after this step", Takes::text},
     {"--halt-file", "save and leave once this file exists", Takes::file},
@@ -14,6 +15,7 @@ constexpr Flag kTrainFlags[] = {
     {"--from", "begin with a checkpoint of another run, DIR@STEP", Takes::run},
     {"--init", "weights to begin with: .safetensors or .pth", Takes::file},
     {"--fresh", "begin anew; the old run is kept beside it"},
+    {"--create", "make the bucket of --run if it is not there"},
     {"--options", "explain every option"},
 };
 constexpr Flag kReportFlags[] = {
@@ -103,6 +105,43 @@ constexpr Command kDataCommands[] = {
     {"bench", "samples per second, by stage", data_bench_command, Takes::folder, kDataBenchFlags},
 };
 
+constexpr Flag kStoreLsFlags[] = {
+    {"--recursive", "every object"},
+    {"--json", "for programs"},
+};
+constexpr Flag kStoreCpFlags[] = {
+    {"--recursive", "everything below"},
+    {"--force", "replace what is there"},
+    {"--verify", "read every copy again"},
+    {"--part-size", "bytes moved at once, as 16M", Takes::text},
+    {"--in-flight", "requests at once", Takes::text},
+};
+constexpr Flag kStoreRmFlags[] = {
+    {"--recursive", "everything below"},
+    {"--yes", "do not ask"},
+};
+constexpr Flag kStoreBenchFlags[] = {
+    {"--objects", "how many small ones", Takes::text},
+    {"--size", "bytes of a small one, as 110K", Takes::text},
+    {"--large", "bytes of the large one, as 64M", Takes::text},
+    {"--in-flight", "requests at once", Takes::text},
+    {"--json", "for programs"},
+};
+constexpr Command kStoreCommands[] = {
+    {"ls", "what is there, with sizes", store_ls_command, Takes::file, kStoreLsFlags},
+    {"cp", "copy files, folders and objects", store_cp_command, Takes::file, kStoreCpFlags},
+    {"cat", "an object, to stdout", store_cat_command, Takes::file, {}},
+    {"rm", "remove objects", store_rm_command, Takes::text, kStoreRmFlags},
+    {"mb", "make a bucket", store_mb_command, Takes::text, {}},
+    {"bench", "how fast it is", store_bench_command, Takes::folder, kStoreBenchFlags},
+};
+constexpr Flag kRunCopyFlags[] = {
+    {"--create", "make the bucket if it is not there"},
+};
+constexpr Command kRunCommands[] = {
+    {"copy", "copy a run with all its checkpoints", run_copy_command, Takes::run, kRunCopyFlags},
+};
+
 constexpr Command kCommands[] = {
     {"train", "train on this machine, or continue a run", train_command, Takes::run_file,
      kTrainFlags},
@@ -120,12 +159,20 @@ constexpr Command kCommands[] = {
     {"ls", "the runs that are here", ls_command, Takes::folder, kLsFlags},
     {"checkpoints", "what a run has saved", checkpoints_command, Takes::run, kCheckpointsFlags},
     {"rm", "remove runs", rm_command, Takes::run, kRmFlags},
+    {"run", "runs as a whole: copy", run_command, Takes::nothing, {}, false, kRunCommands},
+    {"store",
+     "buckets: ls, cp, cat, rm, mb, bench",
+     store_command,
+     Takes::nothing,
+     {},
+     false,
+     kStoreCommands},
     {"tensorboard", "show runs in TensorBoard", tensorboard_command, Takes::run, kTensorBoardFlags},
     {"recipes", "what can be trained out of the box", recipes_command, Takes::nothing,
      kRecipesFlags},
     {"init", "print a run file to edit", init_command, Takes::recipe, {}},
-    {"doctor", "what this machine can do, and what is wrong with it", doctor_command,
-     Takes::nothing, kDoctorFlags},
+    {"doctor", "what this machine or a bucket can do, and what is wrong with it", doctor_command,
+     Takes::folder, kDoctorFlags},
     {"completion", "print a completion script", completion_command, Takes::shell, {}},
     {"docs", "write docs/configuration.md", docs_command, Takes::text, {}, /*hidden=*/true},
 };
@@ -134,5 +181,7 @@ constexpr Command kCommands[] = {
 
 std::span<const Command> command_table() { return kCommands; }
 std::span<const Command> data_command_table() { return kDataCommands; }
+std::span<const Command> store_command_table() { return kStoreCommands; }
+std::span<const Command> run_command_table() { return kRunCommands; }
 
 }  // namespace tern

@@ -42,7 +42,9 @@ struct Command {
 
 // Lives as long as the program.
 std::span<const Command> command_table();
-// Those of `tern data`.
+// Those of `tern data`, `tern store` and `tern run`.
 std::span<const Command> data_command_table();
+std::span<const Command> store_command_table();
+std::span<const Command> run_command_table();
 
 }  // namespace tern

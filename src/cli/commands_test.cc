@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "cli/command_table.h"
-#include "cli/data_commands.h"
 #include "cli/test_run.h"
 #include "train/train_flags.h"
 
@@ -66,16 +65,20 @@ TEST(Help, OfEveryCommandTeachesItsFlagsWithinEightyColumns) {
   }
 }
 
-TEST(Help, OfEveryDataCommandTeachesItsFlagsWithinEightyColumns) {
-  const std::string overview = output_of([&] { return data_command({}, {}); });
-  for (const Command& command : data_command_table()) {
-    EXPECT_THAT(overview, HasSubstr("tern data " + std::string(command.name)));
-    const std::string help =
-        output_of([&] { return data_command({}, {std::string(command.name), "--help"}); });
-    EXPECT_THAT(help, testing::StartsWith("tern data " + std::string(command.name) + ": "));
-    EXPECT_LE(widest_line(help), 80U) << command.name;
-    for (const Flag& flag : command.flags) {
-      EXPECT_THAT(help, HasSubstr(std::string(flag.name))) << command.name;
+TEST(Help, OfEveryCommandOfAGroupTeachesItsFlagsWithinEightyColumns) {
+  for (const Command& group : command_table()) {
+    if (group.subcommands.empty()) continue;
+    const std::string name = "tern " + std::string(group.name) + " ";
+    const std::string overview = output_of([&] { return group.run({}, {}); });
+    for (const Command& command : group.subcommands) {
+      EXPECT_THAT(overview, HasSubstr(name + std::string(command.name)));
+      const std::string help =
+          output_of([&] { return group.run({}, {std::string(command.name), "--help"}); });
+      EXPECT_THAT(help, testing::StartsWith(name + std::string(command.name) + ": "));
+      EXPECT_LE(widest_line(help), 80U) << command.name;
+      for (const Flag& flag : command.flags) {
+        EXPECT_THAT(help, HasSubstr(std::string(flag.name))) << command.name;
+      }
     }
   }
 }

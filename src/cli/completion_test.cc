@@ -79,11 +79,16 @@ TEST(CommandTable, HasTheFlagsThatTheCommandsParse) {
     for (const Flag& flag : command.flags) listed.emplace(flag.name);
     EXPECT_EQ(listed, parsed_flags(command)) << "tern " << command.name;
   }
-  for (const Command& command : data_command_table()) {
-    std::set<std::string> listed = {"--help"};
-    for (const Flag& flag : command.flags) listed.emplace(flag.name);
-    EXPECT_EQ(listed, parsed_flags(command, "data_")) << "tern data " << command.name;
-  }
+  const auto expect_flags_of = [](std::span<const Command> commands, const std::string& group) {
+    for (const Command& command : commands) {
+      std::set<std::string> listed = {"--help"};
+      for (const Flag& flag : command.flags) listed.emplace(flag.name);
+      EXPECT_EQ(listed, parsed_flags(command, group + "_")) << group << " " << command.name;
+    }
+  };
+  expect_flags_of(data_command_table(), "data");
+  expect_flags_of(store_command_table(), "store");
+  expect_flags_of(run_command_table(), "run");
 }
 
 TEST(CommandTable, IsWhatTheHelpListsInItsOrder) {
@@ -199,7 +204,7 @@ TEST(ZshCompletion, KnowsCommandsFlagsAndNames) {
   }
   EXPECT_THAT(script, Not(HasSubstr("docs")));
   EXPECT_THAT(script, HasSubstr("train.epochs= "));
-  EXPECT_THAT(script, HasSubstr("'--run[the run'\\''s folder, or its name in runs/]:"));
+  EXPECT_THAT(script, HasSubstr("'--run[the run'\\''s folder or address, or its name in runs/]:"));
 
   if (std::system("command -v zsh > /dev/null") != 0) return;
   TestRuns place;

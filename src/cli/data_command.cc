@@ -1,10 +1,7 @@
 // `tern data ...`: the commands about data sets.
-#include <fmt/format.h>
-
 #include "cli/command_table.h"
 #include "cli/data_commands.h"
-#include "core/options.h"
-#include "train/exit_codes.h"
+#include "cli/subcommand.h"
 
 namespace tern {
 namespace {
@@ -27,21 +24,7 @@ Read on: tern data import --help
 }  // namespace
 
 Result<int> data_command(const Surroundings& surroundings, const Arguments& arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  std::vector<std::string> names;
-  for (const Command& command : data_command_table()) {
-    if (command.name == arguments[0]) {
-      return command.run(surroundings, {arguments.begin() + 1, arguments.end()});
-    }
-    names.emplace_back(command.name);
-  }
-  const std::optional<std::string> near = nearest_name(arguments[0], names);
-  return fail(Code::invalid,
-              fmt::format("unknown command data {}; {}see `tern data --help`", arguments[0],
-                          near ? fmt::format("did you mean `tern data {}`? ", *near) : ""));
+  return run_subcommand("data", kHelp, data_command_table(), surroundings, arguments);
 }
 
 }  // namespace tern

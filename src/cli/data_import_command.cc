@@ -9,6 +9,7 @@
 
 #include "cli/data_commands.h"
 #include "cli/import_request.h"
+#include "cloud/open_store.h"
 #include "core/progress.h"
 #include "core/stdio.h"
 #include "preempt/notice.h"
@@ -77,6 +78,12 @@ Status check(const CLI::App& app, Request& request) {
     return fail(Code::invalid, fmt::format("import to where? `tern data import {} DST`, with a "
                                            "folder that does not exist yet",
                                            import.source));
+  }
+  if (is_cloud_address(import.destination.string())) {
+    return fail(Code::invalid, fmt::format("a data set is made in a folder and brought to a bucket "
+                                           "then: `tern data import SRC DIR --pack orig`, `tern "
+                                           "store cp --recursive DIR {}`",
+                                           import.destination.string()));
   }
   if (app.count("--pack") > 0) {
     ASSIGN_OR_RETURN(import.pack, parse_representation(request.pack));

@@ -61,7 +61,7 @@ TEST_F(DataImportTest, MistakesAreFoundBeforeAnythingIsTouched) {
   expect_invalid({at("photos"), at("dst"), "--sha256", std::string(64, 'a')}, "for one file");
   for (const std::string scheme : {"s3", "gs", "az", "S3"}) {
     expect_invalid({scheme + "://bucket/photos", at("dst")},
-                   "comes with the object stores; mount it or download it first");
+                   "is in a bucket, and tern imports what is on this machine; fetch it first");
   }
   expect_invalid({"ftp://a.org/photos.tar", at("dst")}, "ftp:// is not fetched, https:// and");
   expect_invalid({"file:///photos", at("dst")}, "download it first");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cloud/open_store.h"
 #include "core/progress.h"
 #include "report/screen.h"
 
@@ -84,6 +85,11 @@ Result<std::unique_ptr<DatasetIndex>> open_data_set(const std::string& folder) {
   if (folder.empty()) {
     return fail(Code::invalid,
                 "of which data set? Name a folder that `tern data import SRC DST` made");
+  }
+  if (is_cloud_address(folder)) {
+    return fail(Code::invalid, fmt::format("{} is in a bucket, and this needs a folder; copy it: "
+                                           "`tern store cp --recursive {} DIR`",
+                                           folder, folder));
   }
   std::error_code error;
   const fs::path file = fs::path(folder) / kIndexFile;

@@ -10,6 +10,7 @@
 #include "cli/doctor_cpu.h"
 #include "cli/doctor_disk.h"
 #include "cli/doctor_findings.h"
+#include "cli/doctor_store.h"
 #include "cli/doctor_trainer.h"
 #include "cli/find_libtorch.h"
 #include "cli/find_trainer.h"
@@ -26,6 +27,11 @@ constexpr std::string_view kHelp =
 
   tern doctor           for people; takes about ten seconds
   tern doctor --json    for programs: the same figures and advice, at the end
+  tern doctor URI       a bucket instead: which credentials were found, where,
+                        and whether they can list, write, read, create only and
+                        remove there; what it writes is gone afterwards. URI is
+                        s3://bucket/prefix, gs://bucket/prefix, a folder or
+                        az://account/container/prefix
 
 It reads what the system says of itself (CPU, memory, limits of a container,
 GPU, LibTorch) and measures: multiply-adds on all cores, a matrix product by
@@ -35,6 +41,7 @@ idle machine: what others do at the time counts.
 
 Exit codes: 0 this machine can train, 3 LibTorch or tern-train is missing, 2
 TERN_LIBTORCH is wrong, 6 LibTorch does not load or nothing can be written here.
+Of a bucket: 0 runs can be kept there, else that of the first thing that fails.
 )";
 
 // Together with LibTorch's start these stay near ten seconds.
@@ -125,20 +132,49 @@ class Examination {
   Findings findings_;
 };
 
+// A person waits for it: no longer than this for any one request.
+constexpr Milliseconds kStoreDeadline{20'000};
+
+Result<int> examine_store(const Surroundings& surroundings, const std::string& uri, bool json) {
+  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, {.deadline = kStoreDeadline});
+  StoreFindings findings{.address = address.to_string()};
+  if (!address.is_folder()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Bucket> bucket, door.open_bucket(address));
+    ASSIGN_OR_RETURN(findings.credentials, bucket->credentials());
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(address));
+  findings.trials = try_store(*store, clock);
+  if (json) {
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    fmt::print("{}\n", store_findings_json(findings).dump(2, ' ', false, replace));
+  } else {
+    fmt::print("{}", format_store_findings(findings));
+  }
+  for (const StoreTrial& trial : findings.trials) {
+    if (trial.error) return exit_code_of(trial.error->code);
+  }
+  return kExitDone;
+}
+
 }  // namespace
 
 Result<int> doctor_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
   bool json = false;
+  std::string uri;
   CLI::App app;
   app.set_help_flag();
   app.add_flag("-h,--help", help);
   app.add_flag("--json", json);
+  app.add_option("URI", uri);
   RETURN_IF_ERROR(parse_flags(app, arguments, "tern doctor --help"));
   if (help) {
     fmt::print("{}", kHelp);
     return kExitDone;
   }
+  if (app.count("URI") > 0) return examine_store(surroundings, uri, json);
   SystemClock clock;
   const auto say = [json](const std::string& text) {
     if (json) return;

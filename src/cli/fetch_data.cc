@@ -31,6 +31,8 @@ enum class Found { data, nothing, unfinished };
 // Of an import (import/import_folder.h): import.json is there until it is finished, and .download
 // from before that.
 Found look_at(const fs::path& path) {
+  // In a bucket it is looked for when it is opened: nothing can be imported there.
+  if (path.string().find("://") != std::string::npos) return Found::data;
   std::error_code error;
   if (!fs::exists(path, error)) return Found::nothing;
   if (!fs::is_directory(path, error)) return Found::data;

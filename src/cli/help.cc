@@ -7,26 +7,26 @@ const char kTernHelp[] =
     R"(tern trains deep-learning models on machines that may vanish at any moment.
 A run that was interrupted continues, to the bit, when you type the same again.
 
-Begin with
   tern train fashion-mnist --run demo   train it, into the folder runs/demo
   tern report demo                      how it went, and what was lost
 
-Commands
   train FILE       train on this machine, or continue where the run was left
   plan FILE        what a run will do, how long and for how much
   eval DIR         the accuracy of a run's weights, on any data
   predict DIR P... what a run's weights see in pictures
   data             data sets: import, ls, verify, show, bench
   report DIR       how a run ended and why; --json for programs
-  ls               the runs in runs/: status, step, accuracy, size
+  ls               the runs in runs/, or ls URI: status, step, accuracy, size
   checkpoints DIR  what a run has saved, and what it can be branched from
   rm DIR           remove a run
+  run              runs as a whole: copy, also from one cloud to another
+  store            buckets: ls, cp, cat, rm, mb, bench
   tensorboard DIR  show runs in TensorBoard
   recipes          the recipes: complete, named run files
   init RECIPE      print a run file to edit: tern init fashion-mnist > my.toml
-  doctor           what this machine can do, and what is wrong with it
+  doctor           what this machine can do, and what is wrong; doctor URI
   completion bash  completion for your shell, also for zsh
-FILE is a run file or a recipe, DIR a run's folder or name. See COMMAND --help.
+FILE: a run file or recipe. DIR: a run's folder, name or URI. See COMMAND --help
 )";
 
 const char kTrainHelp[] =
@@ -34,11 +34,13 @@ const char kTrainHelp[] =
 
   tern train FILE [--run DIR] [--set key=value]... [--steps N]
                   [--halt-file PATH] [--on-event CMD] [--from DIR[@STEP]]
-                  [--init WEIGHTS] [--fresh]
+                  [--init WEIGHTS] [--fresh] [--create]
 
   FILE              a run file, or the name of a recipe (see `tern recipes`)
   --run DIR         the run's folder; a NAME without '/' stands for runs/NAME.
-                    Not given: runs/ and the name of the run file
+                    Not given: runs/ and the name of the run file. Or a place in
+                    a bucket: s3://bucket/prefix, gs://bucket/prefix,
+                    az://account/container/prefix
   --set key=value   set one option, over the run file; may be given many times
   --steps N         stop after step N and change nothing else; 0 is no limit
   --halt-file PATH  save and leave as preempted once this file exists; if it
@@ -57,6 +59,7 @@ const char kTrainHelp[] =
                     last layer stays random where the classes differ in number
   --fresh           begin anew; the old run is kept beside it under a number.
                     A folder that holds something else than a run is left alone
+  --create          make the bucket of --run if it is not there
   --options         explain every option, with the values of FILE if given
   --help            this page
 

@@ -259,9 +259,9 @@ Status refuse_other_addresses(const std::string& source) {
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (scheme == "s3" || scheme == "gs" || scheme == "az") {
     return fail(Code::invalid,
-                fmt::format("{}:// comes with the object stores; mount it or download it first, "
-                            "then give the folder or file",
-                            scheme));
+                fmt::format("{} is in a bucket, and tern imports what is on this machine; fetch it "
+                            "first: `tern store cp --recursive {} DIR`",
+                            source, source));
   }
   return fail(Code::invalid,
               fmt::format("{}:// is not fetched, https:// and http:// are; download it first, then "

@@ -16,7 +16,8 @@ constexpr std::string_view kHelp =
     R"(tern ls: the runs in a folder, a line each.
 
   tern ls            the runs in runs/
-  tern ls DIR        the runs in another folder
+  tern ls DIR        the runs in another folder, or in s3://bucket/prefix,
+                     gs://bucket/prefix or az://account/container/prefix
   tern ls --json     for programs: an array of objects with run, status,
                      problem, step, total_steps, top1, bytes, last_ms
 
@@ -55,7 +56,7 @@ Result<std::vector<std::filesystem::path>> find_runs(const std::string& given) {
 
 }  // namespace
 
-Result<int> ls_command(const Surroundings&, const Arguments& arguments) {
+Result<int> ls_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
   bool as_json = false;
   bool names = false;
@@ -71,14 +72,24 @@ Result<int> ls_command(const Surroundings&, const Arguments& arguments) {
     fmt::print("{}", kHelp);
     return kExitDone;
   }
-  ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> found, find_runs(folder));
+  SystemClock clock;
+  std::vector<ListedRun> runs;
+  if (is_cloud_address(folder)) {
+    ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(folder));
+    CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+    ASSIGN_OR_RETURN(runs, read_bucket_runs(door, address));
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> found, find_runs(folder));
+    RealFileDoor door;
+    for (const auto& run : found) {
+      runs.push_back(names ? ListedRun{.name = run.filename().string()}
+                           : read_listed_run(run, door));
+    }
+  }
   if (names) {
-    for (const auto& run : found) fmt::print("{}\n", run.filename().string());
+    for (const ListedRun& run : runs) fmt::print("{}\n", run.name);
     return kExitDone;
   }
-  RealFileDoor door;
-  std::vector<ListedRun> runs;
-  for (const auto& run : found) runs.push_back(read_listed_run(run, door));
   if (as_json) {
     const auto replace = nlohmann::json::error_handler_t::replace;
     fmt::print("{}\n", run_list_json(runs).dump(2, ' ', false, replace));
@@ -86,7 +97,6 @@ Result<int> ls_command(const Surroundings&, const Arguments& arguments) {
     fmt::print("There are no runs in {}. `tern train fashion-mnist` begins one.\n",
                folder.empty() ? kRuns : folder);
   } else {
-    SystemClock clock;
     fmt::print("{}", format_run_list(runs, clock.unix_ms()));
   }
   return kExitDone;

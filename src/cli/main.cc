@@ -42,6 +42,12 @@ Result<Surroundings> look_around() {
   } else if (const std::string home = environment("HOME"); !home.empty()) {
     around.cache = std::filesystem::path(home) / ".cache/tern";
   }
+  around.cloud.variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  around.cloud.home = environment("HOME");
+  around.cloud.certificates = around.certificates;
   return around;
 }
 
@@ -57,7 +63,7 @@ Error unknown_command(const std::string& name) {
                   name, near ? fmt::format("did you mean `tern {}`? ", *near) : ""));
 }
 
-Result<int> run_command(Arguments arguments) {
+Result<int> start_command(Arguments arguments) {
   std::string name = arguments.empty() ? "--help" : arguments.front();
   if (name == "help" && arguments.size() > 1) {  // `tern help train` is `tern train --help`
     name = arguments[1];
@@ -80,7 +86,7 @@ Result<int> run_command(Arguments arguments) {
 }
 
 int run_and_explain(int argc, char** argv) {
-  const Result<int> exit_code = run_command({argv + std::min(argc, 1), argv + argc});
+  const Result<int> exit_code = start_command({argv + std::min(argc, 1), argv + argc});
   if (!exit_code) {
     write_stderr(fmt::format("tern: {}\n", exit_code.error().message));
     return exit_code_of(exit_code.error().code);

@@ -6,9 +6,8 @@
 #include "cli/command.h"
 #include "report/price.h"
 #include "report/run_report.h"
-#include "storage/disk_store.h"
-#include "storage/file_door.h"
 #include "train/exit_codes.h"
+#include "train/run_place.h"
 #include "train/train_flags.h"
 
 namespace tern {
@@ -24,12 +23,14 @@ went, what bounds it, and what it cost.
                                      instead of at the prices in its records
 
 DIR is a run folder, or the name of one in runs/: `tern report demo` is
-`tern report runs/demo`. A run that is still training can be looked at as well.
+`tern report runs/demo`; or s3://bucket/prefix, gs://bucket/prefix,
+az://account/container/prefix. A run that is still training can be looked at as
+well.
 )";
 
 }  // namespace
 
-Result<int> report_command(const Surroundings&, const Arguments& arguments) {
+Result<int> report_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
   bool json = false;
   std::string price;
@@ -53,16 +54,17 @@ Result<int> report_command(const Surroundings&, const Arguments& arguments) {
     ASSIGN_OR_RETURN(options.price_microusd_per_hour, parse_price(price));
   }
 
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, parse_run_folder(name));
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(name));
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
+  if (place.is_folder() && !std::filesystem::is_directory(place.prefix, error)) {
     return fail(Code::not_found, fmt::format("no run folder {}; `tern ls` shows the runs that are "
                                              "here, `tern train FILE --run {}` begins one",
-                                             folder.string(), name));
+                                             place.prefix, name));
   }
-  RealFileDoor door;
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
-  ASSIGN_OR_RETURN(const RunReport report, read_report(*store, folder.string(), options));
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, open_run(door, place));
+  ASSIGN_OR_RETURN(const RunReport report, read_report(*store, place.to_string(), options));
   if (json) {
     // A byte that is no UTF-8 (in a path, say) must not cost the whole report.
     const auto replace = nlohmann::json::error_handler_t::replace;

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/bucket_rm.h"
 #include "cli/command.h"
+#include "cli/run_holder.h"
 #include "cli/run_list.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -19,10 +21,9 @@
 #include "report/sampler.h"
 #include "storage/disk_store.h"
 #include "storage/ledger.h"
-#include "storage/prefix_store.h"
-#include "storage/sequence_reader.h"
 #include "train/exit_codes.h"
 #include "train/fresh.h"
+#include "train/run_place.h"
 #include "train/train_flags.h"
 
 namespace tern {
@@ -36,9 +37,9 @@ constexpr std::string_view kHelp =
   tern rm NAME...          asks first: says what would be removed and how large
   tern rm NAME... --yes    does not ask; needed where nobody is there to answer
 
-NAME is a run's name in runs/, or the folder of a run. Everything in that folder
-is removed and nothing outside of it: links are removed, not followed. There is
-no way back.
+NAME is a run's name in runs/, the folder of a run, or its place in a bucket
+(s3://bucket/prefix and the like). Everything in there is removed and nothing
+outside of it: links are removed, not followed. There is no way back.
 
 Refused: a folder that holds no run, or more than a run (your own files, another
 run inside), and a run that a process is training. If
@@ -46,7 +47,8 @@ that process was on another machine, tern rm waits as long as the run's lease
 (lease.term, a minute by default) for a sign of life, and refuses if one comes.
 
 If tern rm is killed, what is left is called NAME.removed.1; `tern ls` shows it,
-and `tern rm NAME.removed.1` goes on. `tern ls` lists the runs that are here.
+and `tern rm NAME.removed.1` goes on. In a bucket it keeps its name, and no
+command takes it for a run. `tern ls` lists the runs that are here.
 )";
 
 constexpr char kCheckpoints[] = "checkpoints";
@@ -54,23 +56,11 @@ constexpr char kTemps[] = ".tmp";
 
 // A run that may be removed, as far as can be known without taking it.
 struct Doomed {
-  fs::path folder;
+  fs::path folder;                      // empty: it is in a bucket
+  std::string name;                     // the folder, or the address
+  std::shared_ptr<ObjectStore> bucket;  // null: it is in a folder
   ListedRun run;
 };
-
-Status refuse_if_held(const fs::path& folder, FileDoor& door) {
-  ASSIGN_OR_RETURN(const auto store, DiskStore::open(folder, door));
-  PrefixStore checkpoints(*store, kCheckpoints);
-  ASSIGN_OR_RETURN(const NewestRecord newest, newest_record(checkpoints));
-  if (!newest.record || newest.record->kind == RecordKind::release) return {};
-  ASSIGN_OR_RETURN(const Holder me, this_process());
-  if (liveness(newest.record->holder, me) != Liveness::alive) return {};
-  return fail(
-      Code::failed_precondition,
-      fmt::format("{} is being trained by {}; stop it first (`kill {}` makes it save and "
-                  "leave), or wait until it has ended",
-                  folder.string(), newest.record->holder.to_string(), newest.record->holder.pid));
-}
 
 Error link_refused(const fs::path& link) {
   std::error_code error;
@@ -82,11 +72,11 @@ Error link_refused(const fs::path& link) {
 
 // A folder that holds a run may hold a thesis as well, or another run.
 Status refuse_foreign_files(const fs::path& folder) {
-  constexpr std::string_view kOurs[] = {kRunFileObject,    kLedgerObject,  kMetricsObject,
-                                        "log.txt",         "report.json",  "model.safetensors",
-                                        kCheckpoints,      kTemps,         "best.safetensors",
-                                        "classes.txt",     kSamplesObject, kAccuracyObject,
-                                        kTensorBoardFolder};
+  constexpr std::string_view kOurs[] = {
+      kRunFileObject,     kLedgerObject,       kMetricsObject,   "log.txt",
+      "report.json",      "model.safetensors", kCheckpoints,     kTemps,
+      "best.safetensors", "classes.txt",       kSamplesObject,   kAccuracyObject,
+      kTensorBoardFolder, kUnfinishedObject,   kCreateOnlyObject};
   constexpr size_t kNamesMax = 5;
   std::vector<std::string> others;
   std::error_code error;
@@ -160,13 +150,27 @@ Result<Doomed> look_at(const std::string& name, FileDoor& door) {
         Code::failed_precondition,
         fmt::format("you are inside {}; leave it (`cd`) and name it from there", real.string()));
   }
-  RETURN_IF_ERROR(refuse_if_held(folder, door));
-  return Doomed{.folder = folder, .run = read_listed_run(folder, door)};
+  ASSIGN_OR_RETURN(const auto store, DiskStore::open(folder, door));
+  RETURN_IF_ERROR(refuse_if_held(*store, folder.string()));
+  return Doomed{.folder = folder, .name = folder.string(), .run = read_listed_run(folder, door)};
+}
+
+Result<Doomed> look_at_bucket(const std::string& name, CloudDoor& door) {
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(name));
+  Doomed doomed{.name = place.to_string()};
+  ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> store, door.open(place));
+  doomed.bucket = std::move(store);
+  RETURN_IF_ERROR(check_removable(*doomed.bucket, doomed.name));
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, doomed.bucket->list(""));
+  int64_t bytes = 0;
+  for (const ObjectInfo& object : objects) bytes += object.size_bytes;
+  doomed.run = read_listed_run(*doomed.bucket, doomed.name, bytes);
+  return doomed;
 }
 
 std::string describe(const Doomed& doomed) {
-  return fmt::format("{} ({}, step {}, {})", doomed.folder.string(), doomed.run.status,
-                     doomed.run.step, format_bytes(doomed.run.bytes));
+  return fmt::format("{} ({}, step {}, {})", doomed.name, doomed.run.status, doomed.run.step,
+                     format_bytes(doomed.run.bytes));
 }
 
 // False for anything but a clear yes.
@@ -201,6 +205,7 @@ Status delete_folder(const fs::path& folder) {
 }
 
 Status remove_run(const Doomed& doomed, FileDoor& door, Clock& clock, Log& log) {
+  if (doomed.bucket != nullptr) return remove_bucket_run(*doomed.bucket, doomed.name, clock, log);
   RETURN_IF_ERROR(refuse_foreign_files(doomed.folder));  // people take their time to answer
   ASSIGN_OR_RETURN(const Holder me, this_process());
   ASSIGN_OR_RETURN(const auto store, DiskStore::open(doomed.folder, door));
@@ -213,7 +218,7 @@ Status remove_run(const Doomed& doomed, FileDoor& door, Clock& clock, Log& log) 
 
 }  // namespace
 
-Result<int> rm_command(const Surroundings&, const Arguments& arguments) {
+Result<int> rm_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
   bool yes = false;
   std::vector<std::string> names;
@@ -231,12 +236,17 @@ Result<int> rm_command(const Surroundings&, const Arguments& arguments) {
     return fail(Code::invalid, "which run? `tern ls` lists those that are here");
   }
   RealFileDoor door;
+  SystemClock clock;
+  CloudDoor cloud(surroundings.cloud, clock, {}, kImpatient);
   std::vector<Doomed> all;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(Doomed doomed, look_at(name, door));
+    Result<Doomed> found =
+        is_cloud_address(name) ? look_at_bucket(name, cloud) : look_at(name, door);
+    if (!found) return found.error();
+    Doomed doomed = std::move(*found);
     const auto is_same = [&](const Doomed& other) {
       std::error_code error;
-      return fs::equivalent(other.folder, doomed.folder, error);
+      return other.name == doomed.name || fs::equivalent(other.folder, doomed.folder, error);
     };
     if (std::ranges::none_of(all, is_same)) all.push_back(std::move(doomed));
   }
@@ -249,11 +259,10 @@ Result<int> rm_command(const Surroundings&, const Arguments& arguments) {
     fmt::print("Nothing was removed.\n");
     return kExitDone;
   }
-  SystemClock clock;
   Log log(clock, Level::info);
   for (const Doomed& doomed : all) {
-    RETURN_IF_ERROR(remove_run(doomed, door, clock, log).at("remove " + doomed.folder.string()));
-    fmt::print("removed {}, {}\n", doomed.folder.string(), format_bytes(doomed.run.bytes));
+    RETURN_IF_ERROR(remove_run(doomed, door, clock, log).at("remove " + doomed.name));
+    fmt::print("removed {}, {}\n", doomed.name, format_bytes(doomed.run.bytes));
   }
   return kExitDone;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/progress.h"
@@ -13,6 +14,7 @@
 #include "storage/sequence_reader.h"
 #include "storage/sequence_record.h"
 #include "train/fresh.h"
+#include "train/run_place.h"
 
 namespace tern {
 namespace {
@@ -24,13 +26,20 @@ using nlohmann::json;
 constexpr int64_t kTailBytes = 64 * 1024;
 constexpr char kCheckpoints[] = "checkpoints";
 
+// The object that holds the newest records of a log: its last segment, or the file.
+Result<ObjectInfo> newest_part(ObjectStore& run, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> segments, run.list(name + ".d/"));
+  if (!segments.empty()) return segments.back();
+  return run.stat(name);
+}
+
 // When the newest record of a records object was written, from its last lines alone: the metrics of
 // a long run are large.
 std::optional<int64_t> last_record_ms(ObjectStore& run, const std::string& name) {
-  const Result<ObjectInfo> info = run.stat(name);
+  const Result<ObjectInfo> info = newest_part(run, name);
   if (!info) return std::nullopt;
   const int64_t start = std::max<int64_t>(0, info->size_bytes - kTailBytes);
-  const Result<Bytes> tail = run.get_range(name, start, kTailBytes);
+  const Result<Bytes> tail = run.get_range(info->name, start, kTailBytes);
   if (!tail) return std::nullopt;
   std::string_view rest = *tail;
   while (!rest.empty()) {
@@ -146,24 +155,63 @@ Result<std::vector<std::string>> run_names(const fs::path& folder) {
 }
 
 ListedRun read_listed_run(const fs::path& folder, FileDoor& door) {
-  ListedRun run;
-  run.name = folder.filename().string();
-  run.bytes = bytes_in(folder, door);
+  const std::string name = folder.filename().string();
+  const int64_t bytes = bytes_in(folder, door);
   const auto store = DiskStore::open(folder, door);
   if (!store) {
-    run.status = "damaged";
-    run.problem = store.error().message;
-    return run;
+    return {.name = name, .status = "damaged", .problem = store.error().message, .bytes = bytes};
   }
-  read_what_the_report_knows(**store, run);
-  for (const char* name : {kLedgerObject, kMetricsObject}) {
-    run.last_ms = std::max(run.last_ms, last_record_ms(**store, name));
-  }
+  ListedRun run = read_listed_run(**store, name, bytes);
   if (has_aside_mark(run.name, kRemovedMark)) {
     run.status = "half removed";
     run.problem = fmt::format("`tern rm {}` goes on with it", run.name);
   }
   return run;
+}
+
+ListedRun read_listed_run(ObjectStore& store, std::string name, int64_t bytes) {
+  ListedRun run;
+  run.name = std::move(name);
+  run.bytes = bytes;
+  if (const Status whole = refuse_unfinished(store, run.name);
+      !whole && whole.error().code == Code::failed_precondition) {
+    run.status = "not whole";
+    run.problem = whole.error().message;
+    return run;
+  }
+  read_what_the_report_knows(store, run);
+  for (const char* log : {kLedgerObject, kMetricsObject}) {
+    run.last_ms = std::max(run.last_ms, last_record_ms(store, log));
+  }
+  return run;
+}
+
+Result<std::vector<ListedRun>> read_bucket_runs(CloudDoor& door, const StoreAddress& address) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(address));
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store->list(""));
+  const auto bytes_of = [](const std::vector<ObjectInfo>& all) {
+    int64_t bytes = 0;
+    for (const ObjectInfo& object : all) bytes += object.size_bytes;
+    return bytes;
+  };
+  if (holds_run(objects)) {
+    const std::string name = address.prefix.substr(address.prefix.rfind('/') + 1);
+    return std::vector{read_listed_run(*store, name, bytes_of(objects))};
+  }
+  std::map<std::string, std::vector<ObjectInfo>> by_folder;
+  for (const ObjectInfo& object : objects) {
+    const size_t slash = object.name.find('/');
+    if (slash == std::string::npos) continue;
+    by_folder[object.name.substr(0, slash)].push_back(
+        {object.name.substr(slash + 1), object.size_bytes});
+  }
+  std::vector<ListedRun> runs;
+  for (const auto& [name, below] : by_folder) {
+    if (!holds_run(below)) continue;
+    PrefixStore run(*store, name);
+    runs.push_back(read_listed_run(run, name, bytes_of(below)));
+  }
+  return runs;
 }
 
 RunConfig recorded_options(ObjectStore& run) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cloud/open_store.h"
 #include "core/result.h"
 #include "storage/file_door.h"
 #include "storage/object_store.h"
@@ -41,6 +42,12 @@ Result<std::vector<std::string>> run_names(const std::filesystem::path& folder);
 
 // One run, as far as it can be read: what is wrong with it is told in it.
 ListedRun read_listed_run(const std::filesystem::path& folder, FileDoor& door);
+// The same of a run in any store.
+ListedRun read_listed_run(ObjectStore& store, std::string name, int64_t bytes);
+
+// The runs below the address of a bucket, by name; or the one that is there itself. Reads all of
+// them: a listing, and a few objects of each.
+Result<std::vector<ListedRun>> read_bucket_runs(CloudDoor& door, const StoreAddress& address);
 
 // The options that the run in this folder was last trained with; the default where its copy of them
 // cannot be read.

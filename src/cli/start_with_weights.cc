@@ -5,8 +5,7 @@
 #include "cli/run_list.h"
 #include "cli/trainer_environment.h"
 #include "core/stdio.h"
-#include "storage/disk_store.h"
-#include "storage/file_door.h"
+#include "train/run_place.h"
 
 namespace tern {
 namespace {
@@ -33,16 +32,21 @@ Result<TrainerStart> start_with_file(const Surroundings& surroundings,
 Result<TrainerStart> start_with_weights(const Surroundings& surroundings,
                                         const WeightsRequest& request) {
   if (!request.init.empty()) return start_with_file(surroundings, request);
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, parse_run_folder(request.run));
-  if (!is_run_folder(folder)) {
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(request.run));
+  if (place.is_folder() && !is_run_folder(place.prefix)) {
     return fail(Code::not_found, fmt::format("there is no run in {}; `tern ls` lists the runs that "
                                              "are here",
-                                             folder.string()));
+                                             place.prefix));
   }
-  RealFileDoor door;
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> store, DiskStore::open(folder, door));
-  return TrainerStart{.threads = recorded_threads(folder),
-                      .portable = recorded_options(*store).train.portable};
+  // Before the first thread is made: from here on a signal waits for tern-train.
+  ASSIGN_OR_RETURN(TrainerPrograms programs, find_trainer_programs(surroundings));
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, open_run(door, place));
+  ASSIGN_OR_RETURN(const int64_t threads, recorded_threads(*store));
+  return TrainerStart{.threads = threads,
+                      .portable = recorded_options(*store).train.portable,
+                      .programs = std::move(programs)};
 }
 
 }  // namespace tern

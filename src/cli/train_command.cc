@@ -34,6 +34,28 @@ Result<int> print_options(const TrainRequest& request, const Surroundings& aroun
   return kExitDone;
 }
 
+// The thread count that the run, or the run it branches from, has fixed; 0: none.
+Result<int64_t> find_threads(const Surroundings& around, const TrainRequest& request,
+                             const RunConfig& config, const StoreAddress& run) {
+  SystemClock clock;
+  CloudDoor door(around.cloud, clock);
+  const auto threads_of = [&door](const StoreAddress& place) -> Result<int64_t> {
+    const Result<std::unique_ptr<ObjectStore>> store = door.open(place);
+    // A folder that cannot be opened is tern-train's to explain.
+    if (!store && place.is_folder()) return int64_t{0};
+    if (!store) return store.error();
+    return recorded_threads(**store);
+  };
+  if (!request.fresh) {
+    ASSIGN_OR_RETURN(const int64_t own, threads_of(run));
+    if (own > 0) return own;
+  }
+  if (request.from.empty() || config.train.threads > 0) return int64_t{0};
+  // A branch computes as the run it comes from.
+  ASSIGN_OR_RETURN(const BranchSource from, parse_from(request.from));
+  return threads_of(from.run);
+}
+
 }  // namespace
 
 Result<int> train_command(const Surroundings& surroundings, const Arguments& arguments) {
@@ -58,7 +80,7 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
   }
 
   ASSIGN_OR_RETURN(const RunConfig config, load_and_explain(request, surroundings));
-  ASSIGN_OR_RETURN(const std::filesystem::path run, run_folder(request, config));
+  ASSIGN_OR_RETURN(const StoreAddress run, run_place(request, config));
   const FetchSetup fetch{config.data, surroundings.certificates, TERN_VERSION};
   ASSIGN_OR_RETURN(const bool must_fetch, agree_to_fetch(fetch, ask_on_terminal()));
   // Before a long download. Reading the run file, which may be a pipe, could still be interrupted;
@@ -68,12 +90,7 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
     ASSIGN_OR_RETURN(const int fetched, fetch_data(fetch));
     if (fetched != kExitDone) return fetched;
   }
-  int64_t recorded = request.fresh ? 0 : recorded_threads(run);
-  if (recorded == 0 && !request.from.empty() && config.train.threads == 0) {
-    // A branch computes as the run it comes from.
-    ASSIGN_OR_RETURN(const BranchSource from, parse_from(request.from));
-    recorded = recorded_threads(from.run);
-  }
+  ASSIGN_OR_RETURN(const int64_t recorded, find_threads(surroundings, request, config, run));
   return become_trainer(surroundings,
                         {.arguments = arguments,
                          .threads = decide_threads(recorded, config.train.threads, usable_cores()),

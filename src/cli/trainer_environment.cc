@@ -1,19 +1,18 @@
 #include "cli/trainer_environment.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "train/run_config.h"
 
 namespace tern {
 
-int64_t recorded_threads(const std::filesystem::path& run_folder) {
-  std::ifstream file(run_folder / kRunFileObject, std::ios::binary);
-  if (!file.is_open()) return 0;
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+Result<int64_t> recorded_threads(ObjectStore& run) {
+  const Result<Bytes> text = run.get(kRunFileObject);
+  // On this machine tern-train meets the same obstacle, and says more.
+  const bool is_here = run.local_path(kRunFileObject).has_value();
+  if (!text && (is_here || text.error().code == Code::not_found)) return int64_t{0};
+  if (!text) return text.error().at("read the run's options");
   RunConfig recorded;
   recorded.train.threads = 0;
-  describe_run(recorded).load_toml(text, kRunFileObject);
+  describe_run(recorded).load_toml(*text, kRunFileObject);
   return recorded.train.threads;
 }
 

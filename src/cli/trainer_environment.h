@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/machine.h"  // usable_cores()
+#include "core/result.h"
+#include "storage/object_store.h"
 
 namespace tern {
 
@@ -26,9 +28,10 @@ inline constexpr char kStartedVariable[] = "TERN_STARTED_NS";
 // The user's own LD_LIBRARY_PATH, for commands that the trainer starts.
 inline constexpr char kLibraryPathVariable[] = "TERN_LIBRARY_PATH";
 
-// The thread count recorded with the run in this folder; 0 if there is none. Damage is none of our
-// business: tern-train looks at the whole run and says so.
-int64_t recorded_threads(const std::filesystem::path& run_folder);
+// The thread count recorded with the run; 0 if there is none. Damage is none of our business:
+// tern-train looks at the whole run and says so. A store that cannot be asked is an error: a wrong
+// count would change the arithmetic.
+Result<int64_t> recorded_threads(ObjectStore& run);
 
 // A run keeps the count it began with (`recorded`), whatever the machine has: sums in another order
 // are other sums. A new run takes what was configured or else one per core. 0: not given.

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "storage/disk_store.h"
+#include "storage/faulty_store.h"
+#include "storage/memory_store.h"
 #include "train/run_config.h"
 
 namespace tern {
@@ -63,17 +66,27 @@ TEST(TrainerEnvironment, MoreThreadsThanCoresWaitPassively) {
 TEST(TrainerEnvironment, TheRecordedThreadsAreThoseOfTheRunFolder) {
   std::string folder = testing::TempDir() + "trainer_environment_XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  EXPECT_EQ(recorded_threads(folder), 0);
+  RealFileDoor door;
+  const auto run = DiskStore::open(folder, door).value();
+  EXPECT_EQ(recorded_threads(*run).value(), 0);
 
   RunConfig config;
   config.train.threads = 6;
   std::ofstream(fs::path(folder) / kRunFileObject)
       << describe_run(config).to_toml(OptionSet::Comments::no);
-  EXPECT_EQ(recorded_threads(folder), 6);
+  EXPECT_EQ(recorded_threads(*run).value(), 6);
 
   std::ofstream(fs::path(folder) / kRunFileObject) << "[train\nthreads = 6\n";
-  EXPECT_EQ(recorded_threads(folder), 0);
+  EXPECT_EQ(recorded_threads(*run).value(), 0);
   fs::remove_all(folder);
+}
+
+TEST(TrainerEnvironment, ABucketThatDoesNotAnswerHasNotZeroThreads) {
+  MemoryStore memory;
+  FaultyStore faulty(memory);
+  EXPECT_EQ(recorded_threads(faulty).value(), 0) << "there is no run yet";
+  faulty.inject(2, Fault::fail_before);
+  EXPECT_EQ(recorded_threads(faulty).error().code, Code::unavailable);
 }
 
 }  // namespace

@@ -43,6 +43,11 @@ class Dataset {
   // The sample's bytes as stored; they stay valid while `buffer`, which they may lie in, is left
   // alone. May block for one read.
   virtual Result<BytesView> fetch(int64_t sample, Bytes& buffer) const = 0;
+  // The same of several at once, where asking for them together pays: in a bucket. Nothing where
+  // it does not; an error is no last word, fetch() is asked again. May block for one read.
+  virtual std::vector<Result<Bytes>> fetch_many(std::span<const int64_t> /*samples*/) const {
+    return {};
+  }
   // Writes the pixels (CHW): what `view` asks for, or the whole sample at its own size.
   // REQUIRES: `stored` is what fetch() gave; image has the size that view, or shape(), says.
   virtual Status decode(int64_t sample, BytesView stored, const View* view, ImageDecoder& decoder,

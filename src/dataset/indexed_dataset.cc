@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 // are cheap: a tree of single files.
 constexpr int64_t kRunMin = 16;
 constexpr int64_t kBlockSamples = 1'000;
+// Of samples that are asked for together; larger ones come one by one.
+constexpr int64_t kManyBytesMax = int64_t{64} << 20;
 // Some 400 million samples; what is larger is no index of ours.
 constexpr int64_t kIndexBytesMax = int64_t{16} << 30;
 
@@ -62,6 +64,28 @@ Status check_has_samples(const DatasetIndex& index, Split split, const std::stri
   return fail(Code::not_found, fmt::format("the data set in {} has no {} samples; import it "
                                            "again with --test-share 0.1, or a source that has both",
                                            place, split_name(split)));
+}
+
+// The index of a data set whose samples are in the store as well.
+Result<std::unique_ptr<DatasetIndex>> fetch_index(ObjectStore& store, const std::string& prefix,
+                                                  const std::string& place, Split split) {
+  const std::string name = prefix + kIndexFile;
+  const std::string doing = fmt::format("open the data set in {}", place);
+  ASSIGN_OR_RETURN(const ObjectInfo info, store.stat(name).at(doing));
+  if (info.size_bytes > kIndexBytesMax) {
+    return fail(Code::exhausted,
+                fmt::format("{} has {} bytes, and an index at most {}; name another data set", name,
+                            info.size_bytes, kIndexBytesMax));
+  }
+  ASSIGN_OR_RETURN(Bytes bytes, store.get(name).at(doing));
+  ASSIGN_OR_RETURN(std::unique_ptr<DatasetIndex> index,
+                   DatasetIndex::from_bytes(std::move(bytes), name));
+  RETURN_IF_ERROR(check_has_samples(*index, split, place));
+  if (index->about().root.empty()) return index;
+  return fail(Code::invalid,
+              fmt::format("the data set in {} was indexed in place, so its samples are not in "
+                          "the store; import it with --pack orig and copy that",
+                          place));
 }
 
 Result<std::unique_ptr<SampleFiles>> stage(Opened& opened, Split split, const std::string& folder,
@@ -144,6 +168,23 @@ Result<BytesView> IndexedDataset::fetch(int64_t sample, Bytes& buffer) const {
                           where(sample), folder_));
 }
 
+std::vector<Result<Bytes>> IndexedDataset::fetch_many(std::span<const int64_t> samples) const {
+  std::vector<StoredRange> ranges;
+  int64_t bytes = 0;
+  for (const int64_t sample : samples) {
+    const IndexEntry& wanted = entry(sample);
+    ranges.push_back({wanted.file, static_cast<int64_t>(wanted.offset), wanted.length});
+    bytes += wanted.length;
+  }
+  if (bytes > kManyBytesMax) return {};
+  std::vector<Result<Bytes>> all = files_->read_many(ranges);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i] || crc32c(*all[i]) == entry(samples[i]).crc32c) continue;
+    all[i] = fail(Code::corrupt, where(samples[i]));
+  }
+  return all;
+}
+
 Status IndexedDataset::decode(int64_t sample, BytesView stored, const View* view,
                               ImageDecoder& decoder, std::span<uint8_t> image) const {
   const ImageInfo sample_info = info(sample);
@@ -208,24 +249,19 @@ Result<std::unique_ptr<Dataset>> open_indexed(const fs::path& folder, Split spli
 Result<std::unique_ptr<Dataset>> open_indexed(ObjectStore& store, const std::string& prefix,
                                               Split split, const std::string& stage_folder,
                                               OnStageFailure on_stage_failure) {
-  const std::string name = prefix + kIndexFile;
-  ASSIGN_OR_RETURN(const ObjectInfo info, store.stat(name).at("open the data set"));
-  if (info.size_bytes > kIndexBytesMax) {
-    return fail(Code::exhausted,
-                fmt::format("{} has {} bytes, and an index at most {}; name another data set", name,
-                            info.size_bytes, kIndexBytesMax));
-  }
-  ASSIGN_OR_RETURN(Bytes bytes, store.get(name).at("open the data set"));
   Opened opened{.place = prefix};
-  ASSIGN_OR_RETURN(opened.index, DatasetIndex::from_bytes(std::move(bytes), name));
-  RETURN_IF_ERROR(check_has_samples(*opened.index, split, opened.place));
-  if (!opened.index->about().root.empty()) {
-    return fail(Code::invalid,
-                fmt::format("the data set in {} was indexed in place, so its samples are not in "
-                            "the store; import it with --pack orig and copy that",
-                            prefix));
-  }
+  ASSIGN_OR_RETURN(opened.index, fetch_index(store, prefix, prefix, split));
   opened.files = open_store_files(store, prefix, *opened.index);
+  return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
+}
+
+Result<std::unique_ptr<Dataset>> open_indexed(std::shared_ptr<ObjectStore> store,
+                                              const std::string& place, Split split,
+                                              const std::string& stage_folder,
+                                              OnStageFailure on_stage_failure) {
+  Opened opened{.place = place};
+  ASSIGN_OR_RETURN(opened.index, fetch_index(*store, "", place, split));
+  opened.files = open_store_files(std::move(store), place, *opened.index);
   return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
 }
 

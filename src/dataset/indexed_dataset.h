@@ -28,6 +28,7 @@ class IndexedDataset final : public Dataset {
   ImageInfo info(int64_t sample) const override;
   int64_t label(int64_t sample) const override;
   Result<BytesView> fetch(int64_t sample, Bytes& buffer) const override;
+  std::vector<Result<Bytes>> fetch_many(std::span<const int64_t> samples) const override;
   Status decode(int64_t sample, BytesView stored, const View* view, ImageDecoder& decoder,
                 std::span<uint8_t> image) const override;
   std::vector<int64_t> shards() const override;
@@ -65,6 +66,11 @@ Result<std::unique_ptr<Dataset>> open_indexed(const std::filesystem::path& folde
 // `store` outlives it.
 Result<std::unique_ptr<Dataset>> open_indexed(ObjectStore& store, const std::string& prefix,
                                               Split split, const std::string& stage = "",
+                                              OnStageFailure on_stage_failure = {});
+// The same of a whole store, which it keeps; `place` is for messages.
+Result<std::unique_ptr<Dataset>> open_indexed(std::shared_ptr<ObjectStore> store,
+                                              const std::string& place, Split split,
+                                              const std::string& stage = "",
                                               OnStageFailure on_stage_failure = {});
 
 }  // namespace tern

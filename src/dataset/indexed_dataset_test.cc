@@ -310,6 +310,31 @@ TEST_F(StoredDatasetTest, TransientFaultsAreSurvived) {
   EXPECT_EQ(dataset.value()->name(), "imported:sets/small/train");
 }
 
+TEST_F(StoredDatasetTest, ManyAreFetchedAtOnceAndEachIsChecked) {
+  const auto dataset = open();
+  ASSERT_TRUE(dataset);
+  Bytes damaged = memory_.get("sets/small/shards/1.shard").value();
+  damaged[damaged.size() / 2] ^= 1;
+  ASSERT_TRUE(memory_.put("sets/small/shards/1.shard", damaged));
+  ASSERT_TRUE(memory_.remove("sets/small/shards/2.shard"));
+  std::vector<int64_t> samples(60);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<int64_t>(59 - i);
+  const auto all = dataset.value()->fetch_many(samples);
+  ASSERT_EQ(all.size(), samples.size());
+  int64_t corrupt = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i] >= 40) {
+      EXPECT_EQ(all[i].error().code, Code::not_found);
+    } else if (all[i]) {
+      EXPECT_EQ(*all[i], set_.stored(samples[i]));
+    } else {
+      EXPECT_EQ(all[i].error().code, Code::corrupt);
+      ++corrupt;
+    }
+  }
+  EXPECT_EQ(corrupt, 1);
+}
+
 TEST_F(StoredDatasetTest, LostObjectsAreNamed) {
   const auto dataset = open();
   ASSERT_TRUE(memory_.remove("sets/small/shards/2.shard"));

@@ -24,6 +24,28 @@ Result<std::unique_ptr<Dataset>> open_format(const DataOptions& options, Split s
                                          options.format));
 }
 
+constexpr std::string_view kFileScheme = "file://";
+
+bool is_address(std::string_view path) { return path.find("://") != std::string_view::npos; }
+
+Result<std::unique_ptr<Dataset>> open_in_store(const DataOptions& options, Split split,
+                                               OnStageFailure on_stage_failure) {
+  if (!options.open_store) {
+    return fail(Code::invalid, fmt::format("{} is in a bucket, and this needs a folder; copy it: "
+                                           "`tern store cp --recursive {} DIR`",
+                                           options.path, options.path));
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<ObjectStore> store, options.open_store(options.path));
+  Result<std::unique_ptr<Dataset>> opened = open_indexed(
+      std::move(store), options.path, split, options.stage, std::move(on_stage_failure));
+  if (opened || opened.error().code != Code::not_found) return opened;
+  return fail(
+      Code::not_found,
+      fmt::format("{}. A bucket takes data sets that `tern data import SRC DIR --pack orig` "
+                  "made: `tern store cp --recursive DIR {}`",
+                  opened.error().message, options.path));
+}
+
 // `tern data import` leaves these while it works, and adds the index last.
 bool is_half_imported(const fs::path& folder) {
   std::error_code ignored;
@@ -33,8 +55,12 @@ bool is_half_imported(const fs::path& folder) {
 
 Result<std::unique_ptr<Dataset>> open_imported(const DataOptions& options, Split split,
                                                OnStageFailure on_stage_failure) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                   open_indexed(options.path, split, options.stage, std::move(on_stage_failure)));
+  Result<std::unique_ptr<Dataset>> opened =
+      is_address(options.path)
+          ? open_in_store(options, split, std::move(on_stage_failure))
+          : open_indexed(options.path, split, options.stage, std::move(on_stage_failure));
+  if (!opened) return opened.error();
+  std::unique_ptr<Dataset> dataset = std::move(*opened);
   if (options.classes != 0 && dataset->classes() != options.classes) {
     return fail(Code::invalid,
                 fmt::format("the data set in {} has {} classes, but data.classes is {}; set "
@@ -46,7 +72,13 @@ Result<std::unique_ptr<Dataset>> open_imported(const DataOptions& options, Split
 
 Result<std::unique_ptr<Dataset>> open_as_found(const DataOptions& options, Split split,
                                                OnStageFailure on_stage_failure) {
-  if (is_imported(options.path)) return open_imported(options, split, std::move(on_stage_failure));
+  if (options.path.starts_with(kFileScheme)) {
+    DataOptions plain = options;
+    plain.path.erase(0, kFileScheme.size());
+    return open_as_found(plain, split, std::move(on_stage_failure));
+  }
+  if (is_address(options.path) || is_imported(options.path))
+    return open_imported(options, split, std::move(on_stage_failure));
   if (options.classes == 0) {
     return fail(Code::invalid,
                 "data.classes = 0 is for data sets that `tern data import` made, "

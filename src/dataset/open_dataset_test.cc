@@ -8,6 +8,7 @@
 #include "dataset/test_folder.h"
 #include "dataset/test_index.h"
 #include "dataset/test_read.h"
+#include "storage/memory_store.h"
 
 namespace tern {
 namespace {
@@ -93,6 +94,35 @@ TEST(OpenDataset, DamagedIndexIsNotTakenForAnotherFormat) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Code::corrupt);
   EXPECT_THAT(opened.error().message, HasSubstr(kIndexFile));
+}
+
+TEST(OpenDataset, AnAddressIsOpenedByWhoeverKnowsHow) {
+  const auto bucket = std::make_shared<MemoryStore>();
+  make_test_set({.test_samples = 20}).put(*bucket, "");
+  DataOptions options{.path = "s3://bucket/set"};
+  EXPECT_EQ(open_dataset(options, Split::test).error().code, Code::invalid) << "nobody knows how";
+  options.open_store = [&](const std::string& address) -> Result<std::shared_ptr<ObjectStore>> {
+    EXPECT_EQ(address, "s3://bucket/set");
+    return std::shared_ptr<ObjectStore>(bucket);
+  };
+  const auto opened = open_dataset(options, Split::test);
+  ASSERT_TRUE(opened) << opened.error().to_string();
+  EXPECT_EQ((*opened)->size(), 20);
+  EXPECT_EQ((*opened)->name(), "imported:s3://bucket/set/test");
+  EXPECT_THAT((*opened)->where(0), HasSubstr("s3://bucket/set/shards/"));
+  Bytes buffer;
+  EXPECT_TRUE((*opened)->fetch(0, buffer));
+
+  ASSERT_TRUE(bucket->remove(kIndexFile));
+  const auto none = open_dataset(options, Split::test);
+  EXPECT_EQ(none.error().code, Code::not_found);
+  EXPECT_THAT(none.error().message, HasSubstr("tern store cp --recursive"));
+}
+
+TEST(OpenDataset, AFileAddressIsItsFolder) {
+  const TestFolder folder;
+  make_test_set().write(folder);
+  EXPECT_TRUE(open_dataset({.path = "file://" + folder.path()}, Split::train));
 }
 
 TEST(OpenDataset, DebiansFashionMnistHasTheKnownCountsAndBalancedClasses) {

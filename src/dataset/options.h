@@ -1,11 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "core/options.h"
+#include "core/result.h"
+#include "storage/object_store.h"
 
 namespace tern {
+
+// How the process opens the store at an address such as s3://bucket/prefix.
+using StoreOpener = std::function<Result<std::shared_ptr<ObjectStore>>(const std::string& address)>;
 
 struct DataOptions {
   std::string format = "idx";
@@ -20,6 +27,8 @@ struct DataOptions {
   std::string source_sha256;
   int64_t source_bytes = 0;
   std::string source_note;
+  // No option of the user's: main() sets it, for a path that is an address. Null: only folders.
+  StoreOpener open_store;
 };
 
 inline void describe(OptionSet& set, DataOptions& options) {
@@ -29,8 +38,9 @@ inline void describe(OptionSet& set, DataOptions& options) {
                    "this says.",
            .choices = {"idx", "cifar10"}});
   set.add("path", &options.path,
-          {.help = "Folder with the data files. May differ between machines: what must agree is "
-                   "the content, and that is checked by its id.",
+          {.help = "Folder with the data files; imported data also s3://bucket/prefix, gs:// or "
+                   "az://account/container/prefix. May differ between machines: what must agree "
+                   "is the content, and that is checked by its id.",
            .on_resume = OnResume::may_change,
            .across_ranks = AcrossRanks::may_differ});
   set.add("classes", &options.classes,

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/result.h"
@@ -12,6 +14,13 @@
 #include "storage/object_store.h"
 
 namespace tern {
+
+// Bytes [offset, offset + length) of a file of the index.
+struct StoredRange {
+  int64_t file = 0;
+  int64_t offset = 0;
+  int64_t length = 0;
+};
 
 // Safe from any thread; a call blocks for one read.
 class SampleFiles {
@@ -21,6 +30,10 @@ class SampleFiles {
   // Bytes [offset, offset + length) of a file of the index, into `buffer`, which is resized. An
   // early end is `corrupt`; others say what the file system or the store said.
   virtual Status read(int64_t file, int64_t offset, int64_t length, Bytes& buffer) const = 0;
+  // Each as read(), in their order; nothing where asking for them one by one is as good.
+  virtual std::vector<Result<Bytes>> read_many(std::span<const StoredRange> /*ranges*/) const {
+    return {};
+  }
   // For messages: "shards/00012.shard" with where that is.
   virtual std::string where(int64_t file) const = 0;
   // What was read of this file does not verify. True if another read may give other bytes, because
@@ -34,6 +47,9 @@ class SampleFiles {
 std::unique_ptr<SampleFiles> open_folder_files(std::string folder, const DatasetIndex& index,
                                                int64_t open_files_max = 128);
 
+// Objects of a store that it keeps, by ranged reads; `place` is for messages. `index` outlives it.
+std::unique_ptr<SampleFiles> open_store_files(std::shared_ptr<ObjectStore> store, std::string place,
+                                              const DatasetIndex& index);
 // Objects `prefix` + path of a store, by ranged reads. Both outlive it.
 std::unique_ptr<SampleFiles> open_store_files(ObjectStore& store, std::string prefix,
                                               const DatasetIndex& index);

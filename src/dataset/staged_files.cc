@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <filesystem>
@@ -97,6 +98,19 @@ class StagedFiles final : public SampleFiles {
     RETURN_IF_ERROR(setup_.source->read(file, offset, length, buffer));
     ask_for(file);
     return {};
+  }
+
+  // As long as one of them is not here; those that are would come no later.
+  std::vector<Result<Bytes>> read_many(std::span<const StoredRange> ranges) const override {
+    const auto is_here = [this](const StoredRange& range) {
+      return state(range.file).load() == CopyState::here;
+    };
+    if (std::ranges::all_of(ranges, is_here)) return {};
+    std::vector<Result<Bytes>> all = setup_.source->read_many(ranges);
+    for (const StoredRange& range : ranges) {
+      if (!is_here(range)) ask_for(range.file);
+    }
+    return all;
   }
 
   std::string where(int64_t file) const override {

@@ -38,6 +38,35 @@ TEST(Loader, BatchesHoldTheSamplesThatThePlanSays) {
   }
 }
 
+// Gives samples many at once, but for those that end in 3.
+class DatasetFarAway final : public ScriptedDataset {
+ public:
+  using ScriptedDataset::ScriptedDataset;
+  std::vector<Result<Bytes>> fetch_many(std::span<const int64_t> samples) const override {
+    std::vector<Result<Bytes>> all;
+    for (const int64_t sample : samples) {
+      const std::vector<uint8_t> image = pixels(sample);
+      all.push_back(sample % 10 == 3 ? Result<Bytes>(fail(Code::unavailable, "lost on the way"))
+                                     : Result<Bytes>(Bytes(image.begin(), image.end())));
+    }
+    return all;
+  }
+};
+
+TEST(Loader, WhatComesTogetherIsNotReadAgainAndTheRestIs) {
+  const Given given(250, 100);
+  const DatasetFarAway dataset(250);
+  for (const int64_t threads : {0, 2}) {
+    Loader::Setup setup = given.setup(threads);
+    const std::vector<Batch> near = load_all(setup);
+    const int64_t before = dataset.reads();
+    setup.dataset = &dataset;
+    expect_equal(load_all(setup), near);
+    // pixels() counts as a read too.
+    EXPECT_EQ(dataset.reads() - before, (250 + 25) * setup.epochs);
+  }
+}
+
 TEST(Loader, BatchesAreTheSameForAnyNumberOfThreads) {
   const Given given(333, 100);
   const std::vector<Batch> inline_batches = load_all(given.setup(0));

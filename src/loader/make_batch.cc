@@ -121,9 +121,15 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
   // Finding out which samples they are counts as fetching the first.
   samples_.resize(static_cast<size_t>(chunk.size()));
   setup_.plan->samples_at(batch.epoch, chunk.begin, samples_);
+  // Where each read is a request over a network, all of them are on their way at once. What fails
+  // there is read again, by itself.
+  const std::vector<Result<Bytes>> ahead = setup_.dataset->fetch_many(samples_);
   for (int64_t position = chunk.begin; position < chunk.end && !stop.stop_requested(); ++position) {
-    const int64_t sample = samples_[static_cast<size_t>(position - chunk.begin)];
-    const Status filled = fill_slot(batch, position, sample, meter, stop);
+    const auto index = static_cast<size_t>(position - chunk.begin);
+    const int64_t sample = samples_[index];
+    const bool is_read = index < ahead.size() && ahead[index].has_value();
+    const Status filled =
+        fill_slot(batch, position, sample, is_read ? &*ahead[index] : nullptr, meter, stop);
     if (filled) continue;
     if (setup_.on_bad == OnBadSample::stop || !is_bad_sample(filled.error())) {
       return name_sample(filled.error(), *setup_.dataset, sample, position, batch.epoch);
@@ -137,13 +143,17 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
 
 // A sample may be as large as its header says, and this may be a thread whose exceptions nobody
 // catches.
-Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter,
-                              const std::stop_token& stop) try {
+Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample, const Bytes* ahead,
+                              StageMeter& meter, const std::stop_token& stop) try {
   const Dataset& dataset = *setup_.dataset;
   const int64_t slot = position - batch.positions.begin;
   const std::span<uint8_t> image = image_at(batch, slot);
-  ASSIGN_OR_RETURN(const BytesView stored,
-                   fetch_with_retries(dataset, sample, stored_, setup_.clock, stop));
+  BytesView stored;
+  if (ahead != nullptr) {
+    stored = *ahead;
+  } else {
+    ASSIGN_OR_RETURN(stored, fetch_with_retries(dataset, sample, stored_, setup_.clock, stop));
+  }
   meter.end(LoadStage::fetch);
 
   AugmentDraw draw;
@@ -204,7 +214,7 @@ Result<BadRead> BatchFiller::deal_with(Batch& batch, int64_t position, int64_t s
     const auto substitute =
         static_cast<int64_t>(drawn % static_cast<uint64_t>(setup_.plan->samples()));
     if (substitute == sample) continue;
-    const Status filled = fill_slot(batch, position, substitute, meter, stop);
+    const Status filled = fill_slot(batch, position, substitute, nullptr, meter, stop);
     if (filled) {
       bad.replaced_by = substitute;
       return bad;

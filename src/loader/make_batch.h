@@ -34,8 +34,9 @@ class BatchFiller {
                                     std::stop_token stop);
 
  private:
-  Status fill_slot(Batch& batch, int64_t position, int64_t sample, StageMeter& meter,
-                   const std::stop_token& stop);
+  // `ahead`: the sample's bytes, if they have been read; else they are.
+  Status fill_slot(Batch& batch, int64_t position, int64_t sample, const Bytes* ahead,
+                   StageMeter& meter, const std::stop_token& stop);
   Result<BadRead> deal_with(Batch& batch, int64_t position, int64_t sample, const Error& error,
                             StageMeter& meter, const std::stop_token& stop);
   View view_of(const Batch& batch, int64_t position, int64_t sample) const;

@@ -22,6 +22,7 @@ class LearningReportTest : public RecordedRunTest {
     ASSERT_TRUE(log.has_value());
     const SystemSample sample{.unix_ms = clock_.unix_ms(), .seconds = seconds, .values = values};
     ASSERT_TRUE((*log)->append(sample_line(sample, 1, lease_)));
+    ASSERT_TRUE((*log)->sync());
   }
 };
 
@@ -138,6 +139,7 @@ TEST_F(LearningReportTest, EpochsAreCountedByTheRecordsWhereBatchesDiffer) {
     nlohmann::json record = {{"lease", lease_}, {"ms", clock_.unix_ms()}};
     record.update(fields);
     ASSERT_TRUE((*log)->append(record.dump()));
+    ASSERT_TRUE((*log)->sync());
   };
   for (int step = 1; step <= 4; ++step) line({{"step", step}, {"epoch", 0}});
   EXPECT_EQ(report().epochs_done, 0);

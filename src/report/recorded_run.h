@@ -44,6 +44,7 @@ class RecordedRunTest : public testing::Test {
     const nlohmann::json line = {
         {"process_begins", step}, {"lease", ++lease_}, {"ms", clock_.unix_ms()}};
     ASSERT_TRUE((*log)->append(line.dump()));
+    ASSERT_TRUE((*log)->sync());
   }
 
   // Steps (from, to], a second each, which `us` splits.
@@ -58,10 +59,12 @@ class RecordedRunTest : public testing::Test {
                              {"lease", lease_}, {"ms", clock_.unix_ms()}};
       if (us.is_object()) line["us"] = us;
       ASSERT_TRUE((*log)->append(line.dump()));
+      ASSERT_TRUE((*log)->sync());
     }
     if (to % 10 != 0) return;
     ASSERT_TRUE((*log)->append(
         nlohmann::json{{"epoch_done", to / 10}, {"step", to}, {"train_loss", 9.0}}.dump()));
+    ASSERT_TRUE((*log)->sync());
   }
 
   void checkpoint(int64_t step) {

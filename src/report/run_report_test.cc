@@ -196,6 +196,7 @@ TEST_F(RunReportTest, ACalendarThatJumpsInsideAKilledProcessCostsNothing) {
                        {"us", {{"compute", 1'000'000}}},
                        {"ms", clock_.unix_ms()}};
     ASSERT_TRUE((*log)->append(line.dump()));
+    ASSERT_TRUE((*log)->sync());
   }
   begin("resume", 0, 10);
   end("done", 0, 0.0);

@@ -66,7 +66,7 @@ std::string name_unreadable(const Survey& survey) {
 }
 
 Error nothing_there(const Survey& survey, const BranchSource& source) {
-  const std::string run = source.run.string();
+  const std::string run = source.run.to_string();
   if (survey.checkpoints.empty()) {
     return fail(survey.unreadable.empty() ? Code::not_found : Code::corrupt,
                 fmt::format("{} has no checkpoint to branch from{}; name a run that has one: "
@@ -104,7 +104,7 @@ Result<Listed> choose(const Survey& survey, const BranchSource& source) {
     return fail(Code::corrupt,
                 fmt::format("record {} of the checkpoints of {} is damaged, and may be the one "
                             "that {} means; name a step, of those that are there: {}",
-                            survey.unreadable.back(), source.run.string(), source.to_string(),
+                            survey.unreadable.back(), source.run.to_string(), source.to_string(),
                             name_steps(survey, found->step)));
   }
   return *found;
@@ -134,7 +134,7 @@ Result<ResumePoint> find_branch_point(ObjectStore& checkpoints, const BranchSour
   return fail(Code::unavailable,
               fmt::format("{} drops its checkpoints faster than they can be read; try again, or "
                           "let it keep more of them (checkpoint.keep)",
-                          source.run.string()));
+                          source.run.to_string()));
 }
 
 Result<std::vector<OptionChange>> check_branch(RunConfig& mine, std::string_view dataset_id,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <filesystem>
 
 #include "train/run_config.h"
 
@@ -12,27 +13,29 @@ namespace {
 constexpr char kBest[] = "best";
 constexpr char kTry[] = "write --from DIR, --from DIR@STEP or --from DIR@best";
 
-// The same folder, however it is spelt.
-std::filesystem::path resolved(const std::filesystem::path& folder) {
+// The same place, however it is spelt.
+std::string resolved(const StoreAddress& place) {
+  if (!place.is_folder()) return place.to_string();
+  const std::filesystem::path folder = place.prefix;
   std::error_code failed;
   std::filesystem::path whole = std::filesystem::absolute(folder, failed);
   if (!failed) whole = std::filesystem::weakly_canonical(whole, failed);
   // "runs/demo/" has an empty last part.
   if (!whole.has_filename()) whole = whole.parent_path();
-  return failed ? folder : whole;
+  return failed ? folder.string() : whole.string();
 }
 
 }  // namespace
 
-std::string BranchSource::folder() const { return resolved(run).string(); }
+std::string BranchSource::folder() const { return resolved(run); }
 
 std::string BranchSource::to_string() const {
   switch (which) {
-    case Which::newest: return run.string();
-    case Which::best: return fmt::format("{}@{}", run.string(), kBest);
-    case Which::step: return fmt::format("{}@{}", run.string(), step);
+    case Which::newest: return run.to_string();
+    case Which::best: return fmt::format("{}@{}", run.to_string(), kBest);
+    case Which::step: return fmt::format("{}@{}", run.to_string(), step);
   }
-  return run.string();
+  return run.to_string();
 }
 
 Result<BranchSource> parse_from(const std::string& text) {
@@ -43,7 +46,7 @@ Result<BranchSource> parse_from(const std::string& text) {
     return fail(Code::invalid, fmt::format("--from '{}' names no run; {}", text, kTry));
   }
   BranchSource source;
-  ASSIGN_OR_RETURN(source.run, parse_run_folder(folder).at("--from"));
+  ASSIGN_OR_RETURN(source.run, parse_run_place(folder).at("--from"));
   if (!has_step) return source;
   const std::string which = text.substr(at + 1);
   source.which = BranchSource::Which::best;
@@ -57,12 +60,12 @@ Result<BranchSource> parse_from(const std::string& text) {
   return source;
 }
 
-Status check_new_folder(const BranchSource& source, const std::filesystem::path& run) {
+Status check_new_folder(const BranchSource& source, const StoreAddress& run) {
   if (resolved(source.run) != resolved(run)) return {};
   return fail(Code::invalid,
               fmt::format("--from names {}, the folder of the new run itself; give the new run "
                           "another one, with --run DIR",
-                          source.run.string()));
+                          source.run.to_string()));
 }
 
 }  // namespace tern

@@ -37,17 +37,20 @@ TEST(ParseFrom, TakesAFolderAStepOrTheBest) {
   EXPECT_EQ(parse_from("demo@0")->to_string(), "runs/demo@0");
   EXPECT_EQ(parse_from("a/b@1200")->step, 1200);
   EXPECT_EQ(parse_from("a/b@1200")->which, Which::step);
-  EXPECT_EQ(parse_from("a/b@1200")->run, "a/b");
+  EXPECT_EQ(parse_from("a/b@1200")->run.to_string(), "a/b");
   EXPECT_EQ(parse_from("demo@best")->which, Which::best);
-  EXPECT_EQ(parse_from("file:///var/run1@7")->run, "/var/run1");
+  EXPECT_EQ(parse_from("file:///var/run1@7")->run.to_string(), "/var/run1");
   EXPECT_EQ(parse_from("./me@here@5")->to_string(), "./me@here@5");
-  EXPECT_EQ(parse_from("me@here/run")->run, "me@here/run");
+  EXPECT_EQ(parse_from("me@here/run")->run.to_string(), "me@here/run");
   EXPECT_EQ(parse_from("me@here/run")->which, Which::newest);
+  EXPECT_EQ(parse_from("s3://bucket/a/run@7")->run.to_string(), "s3://bucket/a/run");
+  EXPECT_EQ(parse_from("s3://bucket/a/run@7")->step, 7);
 }
 
 TEST(ParseFrom, RefusesWhatIsNoStepAndSaysWhatToWrite) {
-  for (const char* text : {"", "@5", "demo@", "demo@last", "demo@-1", "demo@1.5", "demo@5 ",
-                           "demo@99999999999999999999", "demo@0x10", "s3://bucket/run@5"}) {
+  for (const char* text :
+       {"", "@5", "demo@", "demo@last", "demo@-1", "demo@1.5", "demo@5 ",
+        "demo@99999999999999999999", "demo@0x10", "s3://bucket@5", "ftp://bucket/run@5"}) {
     const auto source = parse_from(text);
     ASSERT_FALSE(source.has_value()) << text;
     EXPECT_EQ(source.error().code, Code::invalid) << text;
@@ -61,16 +64,19 @@ TEST(CheckNewFolder, RefusesTheSourceItselfHoweverItIsSpelt) {
   const fs::path folder = scratch;
   fs::create_directories(folder / "a");
   fs::create_symlink(folder / "a", folder / "link");
-  const BranchSource source{.run = folder / "a"};
+  const BranchSource source{.run = {.prefix = folder / "a"}};
   for (const fs::path& same : {folder / "a", folder / "a/", folder / "b/../a", folder / "link",
                                fs::relative(folder / "a")}) {
-    const Status refused = check_new_folder(source, same);
+    const Status refused = check_new_folder(source, {.prefix = same});
     ASSERT_FALSE(refused.has_value()) << same;
     EXPECT_EQ(refused.error().code, Code::invalid);
     EXPECT_THAT(refused.error().message, HasSubstr("--run"));
   }
-  EXPECT_TRUE(check_new_folder(source, folder / "b").has_value());
-  EXPECT_TRUE(check_new_folder(source, folder / "a/b").has_value());
+  EXPECT_TRUE(check_new_folder(source, {.prefix = folder / "b"}).has_value());
+  EXPECT_TRUE(check_new_folder(source, {.prefix = folder / "a/b"}).has_value());
+  const auto cloud = parse_from("s3://bucket/run@5");
+  EXPECT_FALSE(check_new_folder(*cloud, *parse_run_place("s3://bucket/run/")).has_value());
+  EXPECT_TRUE(check_new_folder(*cloud, *parse_run_place("gs://bucket/run")).has_value());
   fs::remove_all(folder);
 }
 
@@ -139,7 +145,7 @@ class BranchPoint : public testing::Test {
     ASSERT_TRUE(store_.remove(blob_of(step)).has_value());
   }
   Result<ResumePoint> find(Which which, int64_t step = 0) {
-    return find_branch_point(store_, {.run = "runs/old", .which = which, .step = step});
+    return find_branch_point(store_, {.run = {.prefix = "runs/old"}, .which = which, .step = step});
   }
 
   // Checkpoints of steps 100 (pruned), 200 (best), 300 and 400, with leases between.
@@ -190,7 +196,7 @@ TEST_F(BranchPoint, AStepThatIsNotThereListsThoseThatAreNearestFirst) {
 
 TEST_F(BranchPoint, ARunWithoutAnyIsSaidToHaveNone) {
   MemoryStore empty;
-  const auto none = find_branch_point(empty, {.run = "runs/none"});
+  const auto none = find_branch_point(empty, {.run = {.prefix = "runs/none"}});
   ASSERT_FALSE(none.has_value());
   EXPECT_EQ(none.error().code, Code::not_found);
   EXPECT_THAT(none.error().message, HasSubstr("runs/none has no checkpoint"));

@@ -79,10 +79,10 @@ Result<Request> parse_all(const std::vector<std::string>& arguments, AddFlags ad
 
 }  // namespace
 
-BranchSource WeightsRequest::source(const std::filesystem::path& folder) const {
-  if (checkpoint == "last") return {.run = folder, .which = BranchSource::Which::newest};
-  if (checkpoint == "best") return {.run = folder, .which = BranchSource::Which::best};
-  return {.run = folder,
+BranchSource WeightsRequest::source(const StoreAddress& place) const {
+  if (checkpoint == "last") return {.run = place, .which = BranchSource::Which::newest};
+  if (checkpoint == "best") return {.run = place, .which = BranchSource::Which::best};
+  return {.run = place,
           .which = BranchSource::Which::step,
           .step = whole_number(checkpoint).value_or(0)};
 }

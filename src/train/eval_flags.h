@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -28,8 +27,8 @@ struct WeightsRequest {
   std::string checkpoint = "last";       // last, best or a step
   std::vector<std::string> assignments;  // --set key=value, in order
 
-  // REQUIRES: no init, and a checkpoint that the flags took. `folder` is what `run` means.
-  BranchSource source(const std::filesystem::path& folder) const;
+  // REQUIRES: no init, and a checkpoint that the flags took. `place` is what `run` means.
+  BranchSource source(const StoreAddress& place) const;
 };
 
 struct EvalRequest {

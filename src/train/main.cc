@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "cloud/open_store.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/machine.h"
@@ -18,10 +19,10 @@
 #include "cuda/kernels.h"
 #include "preempt/file_watcher.h"
 #include "preempt/signal_watcher.h"
-#include "storage/disk_store.h"
 #include "storage/file_door.h"
 #include "storage/prefix_store.h"
 #include "storage/retry_store.h"
+#include "train/bucket_log.h"
 #include "train/eval_flags.h"
 #include "train/eval_mode.h"
 #include "train/exit_codes.h"
@@ -31,9 +32,10 @@
 #include "train/plan_flags.h"
 #include "train/plan_mode.h"
 #include "train/predict_mode.h"
+#include "train/run_place.h"
 #include "train/speed_probe.h"
-#include "train/train_flags.h"
 #include "train/tensor_memory.h"
+#include "train/train_flags.h"
 #include "train/trainer.h"
 
 namespace tern {
@@ -159,20 +161,18 @@ void say_how_it_ended(const TrainRequest& request, const std::string& run,
 // The other run of --from, opened to be read.
 struct OtherRun {
   BranchSource source;
-  std::unique_ptr<DiskStore> store;
   PrefixStore checkpoints;
 };
 
-Result<std::unique_ptr<OtherRun>> open_other_run(const std::string& from,
-                                                 const std::filesystem::path& mine,
-                                                 FileDoor& door) {
+Result<std::unique_ptr<OtherRun>> open_other_run(const std::string& from, const StoreAddress& mine,
+                                                 CloudDoor& door) {
   if (from.empty()) return std::unique_ptr<OtherRun>();
   ASSIGN_OR_RETURN(BranchSource source, parse_from(from));
   RETURN_IF_ERROR(check_new_folder(source, mine));
   // Whether it is there matters only if it is needed: a branch that has begun goes on without.
-  ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> store, DiskStore::open(source.run, door));
-  PrefixStore checkpoints(*store, kCheckpointPrefix);
-  return std::unique_ptr<OtherRun>(new OtherRun{std::move(source), std::move(store), checkpoints});
+  ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> store, door.open(source.run));
+  return std::unique_ptr<OtherRun>(
+      new OtherRun{std::move(source), PrefixStore(std::move(store), kCheckpointPrefix)});
 }
 
 // Told to leave before anything was begun.
@@ -183,52 +183,51 @@ Outcome left_before_the_start(const Notice& notice) {
           .reason = "notice by " + notice.source + " before the start"};
 }
 
-Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
-                           const std::filesystem::path& folder, const std::string& command,
-                           NoticeBoard& board, Clock& clock, Log& log) {
-  RETURN_IF_ERROR(refuse_standing_halt_file(request.halt_file));
-  RETURN_IF_ERROR(check_portable(config));
-  RealFileDoor door;
-  ASSIGN_OR_RETURN(const Holder me, this_process());
-  std::optional<FileWatcher> halt_file;
-  if (!request.halt_file.empty()) halt_file.emplace(board, clock, request.halt_file);
+// What train_here() needs of the process; all of it outlives the training.
+struct TrainProcess {
+  const TrainRequest& request;
+  const RunConfig& config;
+  const StoreAddress& place;
+  const std::string& command;
+  CloudDoor& door;
+  NoticeBoard& board;
+  Clock& clock;
+  Log& log;
+};
 
-  // What cannot be had is refused before anything is moved or written: data, device, other run.
-  ASSIGN_OR_RETURN(RunData data, open_run_data(config, [&log](const Error& error) {
-                     log.warn("train",
-                              "a local copy of the data could not be made; it is read where it is",
-                              {{"cause", error.to_string()}});
-                   }));
-  RETURN_IF_ERROR(check_batches(config, data));
-  ASSIGN_OR_RETURN(const std::string device, choose_device({.wanted = config.train.device,
-                                                            .kernels = kernels_path(own_path()),
-                                                            .gpus_are_hidden = gpus_are_hidden()},
-                                                           log));
-  ASSIGN_OR_RETURN(const auto other, open_other_run(request.from, folder, door));
-  std::error_code ignored;
-  if (other && (request.fresh || !std::filesystem::exists(folder / kRunFileObject, ignored))) {
-    RunConfig copy = config;
-    ASSIGN_OR_RETURN(const ResumePoint point, find_branch_point(other->checkpoints, other->source));
-    RETURN_IF_ERROR(check_branch(copy, data.id, point.text));
+// --fresh. An outcome if a notice came while the run's holder was waited for.
+Result<std::optional<Outcome>> begin_anew(const TrainProcess& process, const Holder& me) {
+  if (!process.place.is_folder()) {
+    return fail(Code::failed_precondition,
+                fmt::format("a bucket has no way to move the old run aside, so --fresh is only for "
+                            "folders; give the new run another --run, or remove the old one with "
+                            "`tern rm {}`",
+                            process.place.to_string()));
   }
-  if (request.fresh) {
-    const auto aside = set_old_run_aside(folder, door, clock, log, me, config.lease, board);
-    if (!aside.has_value()) {
-      const auto notice = board.notice();
-      if (aside.error().code == Code::cancelled && notice) return left_before_the_start(*notice);
-      return aside.error();
+  RealFileDoor files;
+  const auto aside = set_old_run_aside(process.place.prefix, files, process.clock, process.log, me,
+                                       process.config.lease, process.board);
+  if (!aside.has_value()) {
+    const auto notice = process.board.notice();
+    if (aside.error().code == Code::cancelled && notice) {
+      return std::optional(left_before_the_start(*notice));
     }
-    if (*aside) log.info("train", "the old run is kept", {{"in", (*aside)->string()}});
+    return aside.error();
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> disk, DiskStore::open(folder, door));
-  RetryStore store(*disk, kDiskRetries, clock, static_cast<uint64_t>(me.pid));
-  // A run that goes on has shown them before; what changed since is logged.
-  if (!store.stat(kRunFileObject).has_value()) print_options(config);
+  if (*aside) process.log.info("train", "the old run is kept", {{"in", (*aside)->string()}});
+  return std::optional<Outcome>();
+}
 
-  Screen screen(log, clock);
-  TrainerSetup setup{.config = config,
-                     .run_name = folder.string(),
-                     .command = command,
+Result<Outcome> train_in(ObjectStore& run, const TrainProcess& process, RunData data,
+                         const std::string& device, OtherRun* other, const Holder& me) {
+  // A run that goes on has shown them before; what changed since is logged.
+  if (!run.stat(kRunFileObject).has_value()) print_options(process.config);
+  std::optional<BucketLog> bucket_log;
+  if (!process.place.is_folder()) bucket_log.emplace(run, process.clock, process.log);
+  Screen screen(process.log, process.clock);
+  TrainerSetup setup{.config = process.config,
+                     .run_name = process.place.to_string(),
+                     .command = process.command,
                      .me = me,
                      .cores = threads_if_left_open(),
                      .age = lived_before(),
@@ -237,17 +236,72 @@ Result<Outcome> train_here(const TrainRequest& request, const RunConfig& config,
                      .kernels = kernels_path(own_path()),
                      .gpu_index = visible_gpu(),
                      .watch_system = true,
-                     .run = &store,
-                     .clock = &clock,
-                     .log = &log,
-                     .board = &board};
-  if (other) {
+                     .run = &run,
+                     .clock = &process.clock,
+                     .log = &process.log,
+                     .board = &process.board};
+  if (other != nullptr) {
     setup.from = other->source;
     setup.from_checkpoints = &other->checkpoints;
   }
-  setup.on_start = [&](const StepEvent& event) { screen.on_start(event); };
-  setup.on_step = [&](const StepEvent& event) { screen.on_step(event); };
-  return train(setup, std::move(data));
+  bool has_begun = false;
+  setup.on_start = [&](const StepEvent& event) {
+    has_begun = true;
+    screen.on_start(event);
+  };
+  setup.on_step = [&](const StepEvent& event) {
+    screen.on_step(event);
+    if (bucket_log) bucket_log->write_if_due();
+  };
+  Result<Outcome> ended = train(setup, std::move(data));
+  if (bucket_log && has_begun) bucket_log->write();
+  return ended;
+}
+
+Result<Outcome> train_here(const TrainProcess& process) {
+  const TrainRequest& request = process.request;
+  const RunConfig& config = process.config;
+  RETURN_IF_ERROR(refuse_standing_halt_file(request.halt_file));
+  RETURN_IF_ERROR(check_portable(config));
+  ASSIGN_OR_RETURN(const Holder me, this_process());
+  std::optional<FileWatcher> halt_file;
+  if (!request.halt_file.empty()) {
+    halt_file.emplace(process.board, process.clock, request.halt_file);
+  }
+
+  // What cannot be had is refused before anything is moved or written: data, device, other run.
+  ASSIGN_OR_RETURN(RunData data, open_run_data(config, [&process](const Error& error) {
+                     process.log.warn(
+                         "train",
+                         "a local copy of the data could not be made; it is read where it is",
+                         {{"cause", error.to_string()}});
+                   }));
+  RETURN_IF_ERROR(check_batches(config, data));
+  ASSIGN_OR_RETURN(const std::string device, choose_device({.wanted = config.train.device,
+                                                            .kernels = kernels_path(own_path()),
+                                                            .gpus_are_hidden = gpus_are_hidden()},
+                                                           process.log));
+  ASSIGN_OR_RETURN(const auto other, open_other_run(request.from, process.place, process.door));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, process.door.open(process.place));
+  RETURN_IF_ERROR(refuse_unfinished(*store, process.place.to_string()));
+  if (other && (request.fresh || !store->stat(kRunFileObject).has_value())) {
+    RunConfig copy = config;
+    ASSIGN_OR_RETURN(const ResumePoint point, find_branch_point(other->checkpoints, other->source));
+    RETURN_IF_ERROR(check_branch(copy, data.id, point.text));
+  }
+  if (request.fresh) {
+    ASSIGN_OR_RETURN(const std::optional<Outcome> left, begin_anew(process, me));
+    if (left) return *left;
+  }
+  RETURN_IF_ERROR(
+      prepare_run_place(process.door, process.place, *store,
+                        request.create ? MissingBucket::create : MissingBucket::refuse));
+  // A bucket's own requests are tried again where they are sent.
+  if (!process.place.is_folder()) {
+    return train_in(*store, process, std::move(data), device, other.get(), me);
+  }
+  RetryStore retried(*store, kDiskRetries, process.clock, static_cast<uint64_t>(me.pid));
+  return train_in(retried, process, std::move(data), device, other.get(), me);
 }
 
 // What was typed, but for --on-event's command, which may hold somebody's token.
@@ -263,17 +317,17 @@ std::string command_for_the_record(const std::vector<std::string>& arguments) {
   return command;
 }
 
-RunEvent event_of(const std::filesystem::path& folder, const Result<Outcome>& ended) {
+RunEvent event_of(const StoreAddress& place, const Result<Outcome>& ended) {
   if (ended.has_value()) {
     return {.status = ended->status,
-            .run = folder.string(),
+            .run = place.to_string(),
             .step = ended->step,
             .steps_lost = ended->steps_lost,
             .reason = ended->reason,
             .exit_code = ended->exit_code};
   }
   return {.status = RunStatus::failed,
-          .run = folder.string(),
+          .run = place.to_string(),
           .reason = ended.error().to_string(),
           .exit_code = exit_code_of(ended.error().code)};
 }
@@ -285,9 +339,20 @@ std::string locale_name() {
   return "";
 }
 
+CloudSurroundings cloud_surroundings() {
+  const auto variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  std::string certificates = environment("CURL_CA_BUNDLE");
+  if (certificates.empty()) certificates = environment("SSL_CERT_FILE");
+  return {.variable = variable, .home = environment("HOME"), .certificates = certificates};
+}
+
 // What the first argument asks for instead of training; nothing if it trains. No run file is called
 // so: `tern` puts the mode in front of what was typed.
-std::optional<Result<int>> run_mode(const std::vector<std::string>& arguments, Clock& clock) {
+std::optional<Result<int>> run_mode(const std::vector<std::string>& arguments, Clock& clock,
+                                    CloudDoor& door) {
   if (arguments.empty()) return std::nullopt;
   const std::string& mode = arguments[0];
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
@@ -298,6 +363,7 @@ std::optional<Result<int>> run_mode(const std::vector<std::string>& arguments, C
                       .kernels = kernels_path(own_path()),
                       .gpus_are_hidden = gpus_are_hidden(),
                       .locale = locale_name(),
+                      .open_store = store_opener(door),
                       .clock = &clock,
                       .log = &log},
                      rest);
@@ -307,6 +373,7 @@ std::optional<Result<int>> run_mode(const std::vector<std::string>& arguments, C
                             .cores = threads_if_left_open(),
                             .kernels = kernels_path(own_path()),
                             .gpus_are_hidden = gpus_are_hidden(),
+                            .door = &door,
                             .clock = &clock,
                             .log = &log};
   return mode == kEvalMode ? eval_mode(process, rest) : predict_mode(process, rest);
@@ -322,10 +389,12 @@ Result<int> run(const std::vector<std::string>& arguments) {
     fmt::print("{}\n", speed);
     return kExitDone;
   }
-  if (const auto mode = run_mode(arguments, clock)) return *mode;
+  CloudDoor door(cloud_surroundings(), clock);
+  if (const auto mode = run_mode(arguments, clock, door)) return *mode;
   ASSIGN_OR_RETURN(const TrainRequest request, parse_train_flags(arguments));
-  ASSIGN_OR_RETURN(const RunConfig config, read_config(request));
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, run_folder(request, config));
+  ASSIGN_OR_RETURN(RunConfig config, read_config(request));
+  config.data.open_store = store_opener(door);
+  ASSIGN_OR_RETURN(const StoreAddress place, run_place(request, config));
 
   Log log(clock, Level::info);
   const std::string command = command_for_the_record(arguments);
@@ -333,9 +402,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
   // Until the very end, so that Ctrl-C twice also leaves while --on-event's command runs.
   ASSIGN_OR_RETURN(const auto signals,
                    SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
-  const Result<Outcome> ended = train_here(request, config, folder, command, board, clock, log);
-  if (ended.has_value()) say_how_it_ended(request, folder.string(), *ended);
-  const Status told = run_event_command(request.on_event, event_of(folder, ended), clock, log);
+  const Result<Outcome> ended =
+      train_here({request, config, place, command, door, board, clock, log});
+  if (ended.has_value()) say_how_it_ended(request, place.to_string(), *ended);
+  const Status told = run_event_command(request.on_event, event_of(place, ended), clock, log);
   if (!told.has_value()) {
     log.warn("train", "the command of --on-event", {{"problem", told.error().to_string()}});
   }

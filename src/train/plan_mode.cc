@@ -27,6 +27,7 @@ Result<RunConfig> read_config(const PlanMode& mode, const PlanRequest& request) 
   std::vector<Problem> problems;
   Result<RunConfig> config = load_run_config(request.run, mode.recipes, problems);
   for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
+  if (config.has_value()) config->data.open_store = mode.open_store;
   return config;
 }
 

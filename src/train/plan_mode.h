@@ -20,6 +20,7 @@ struct PlanMode {
   std::filesystem::path kernels;  // libtern_cuda.so
   bool gpus_are_hidden = false;   // CUDA_VISIBLE_DEVICES names none
   std::string locale;             // the first that is set of LC_ALL, LC_CTYPE, LANG
+  StoreOpener open_store;         // for data in a bucket
   Clock* clock = nullptr;
   Log* log = nullptr;  // for progress and warnings
 };

@@ -182,10 +182,14 @@ Result<fs::path> resolve_run_folder(const std::string& text) {
         Code::invalid,
         fmt::format("{} names no folder; write file:///absolute/path or a plain path", text));
   }
-  if (text.find("://") != std::string::npos) {
-    return fail(Code::invalid, fmt::format("{}: this version of tern keeps runs only in folders "
-                                           "of this machine; give a path or a name",
-                                           text));
+  if (text.find("://") != std::string::npos && !is_cloud_address(text)) {
+    return parse_store_address(text).error();
+  }
+  if (is_cloud_address(text)) {
+    return fail(Code::invalid,
+                fmt::format("{} is no folder of this machine, which is needed here; give a path or "
+                            "a name, or bring the run here first: `tern run copy {} DIR`",
+                            text, text));
   }
   if (text.empty()) {
     return fail(Code::invalid, "the run folder's name is empty; give a path or a name");
@@ -215,9 +219,21 @@ Result<fs::path> parse_run_folder(const std::string& text) {
   return folder;
 }
 
-Result<fs::path> run_folder(const TrainRequest& request, const RunConfig& config) {
-  if (!request.run.empty()) return parse_run_folder(request.run);
-  return fs::path(kRunsFolder) / config.recipe;
+Result<StoreAddress> parse_run_place(const std::string& text) {
+  if (is_cloud_address(text)) {
+    ASSIGN_OR_RETURN(StoreAddress address, parse_store_address(text));
+    if (!address.prefix.empty()) return address;
+    return fail(Code::invalid,
+                fmt::format("{} is a whole bucket; name the run's place in it: {}/NAME", text,
+                            address.to_string()));
+  }
+  ASSIGN_OR_RETURN(const fs::path folder, parse_run_folder(text));
+  return StoreAddress{.prefix = folder.string()};
+}
+
+Result<StoreAddress> run_place(const TrainRequest& request, const RunConfig& config) {
+  if (!request.run.empty()) return parse_run_place(request.run);
+  return StoreAddress{.prefix = (fs::path(kRunsFolder) / config.recipe).string()};
 }
 
 }  // namespace tern

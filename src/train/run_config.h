@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cloud/open_store.h"
 #include "core/options.h"
 #include "dataset/options.h"
 #include "loader/options.h"
@@ -37,7 +38,7 @@ OptionSet describe_run(RunConfig& config);
 // What `tern train` was asked for; its flags are defined once, in add_train_flags (train_flags.h).
 struct TrainRequest {
   std::string file;                      // a run file, or a recipe's name
-  std::string run;                       // run folder; empty: runs/<recipe>
+  std::string run;                       // folder or address; empty: runs/<recipe>
   std::vector<std::string> assignments;  // --set key=value, in order
   int64_t steps = -1;                    // --steps; -1: not given
   std::string halt_file;                 // empty: none
@@ -45,6 +46,7 @@ struct TrainRequest {
   std::string init;                      // --init: weights to begin with; empty: as the file says
   std::string on_event;                  // --on-event: told when the process ends; empty: nobody
   bool fresh = false;
+  bool create = false;  // --create: make the bucket if it is not there
 };
 
 // A complete run file that ships with tern, known by its name.
@@ -80,8 +82,12 @@ Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector
 // is not there yet. Opens and creates nothing.
 Result<std::filesystem::path> parse_run_folder(const std::string& text);
 
-// The run folder of a request: its --run, else runs/<recipe>.
-Result<std::filesystem::path> run_folder(const TrainRequest& request, const RunConfig& config);
+// The place that a DIR|NAME|URI argument means: that folder, or in a bucket a prefix, which may not
+// be empty. Opens nothing.
+Result<StoreAddress> parse_run_place(const std::string& text);
+
+// The place of a request: its --run, else runs/<recipe>.
+Result<StoreAddress> run_place(const TrainRequest& request, const RunConfig& config);
 
 // The copy kept with the run.
 inline constexpr char kRunFileObject[] = "run.toml";

@@ -248,10 +248,23 @@ TEST_F(RunConfigTest, ANameStandsForAFolderUnderRuns) {
 
 TEST_F(RunConfigTest, AFolderThatIsNotOnThisMachineIsRefused) {
   for (const char* text :
-       {"s3://bucket/run", "gs://bucket/run", "file://", "file://relative", ""}) {
+       {"s3://bucket/run", "gs://bucket/run", "ftp://x/y", "file://", "file://relative", ""}) {
     const auto folder = parse_run_folder(text);
     ASSERT_FALSE(folder) << text;
     EXPECT_EQ(folder.error().code, Code::invalid);
+  }
+}
+
+TEST_F(RunConfigTest, ARunMayBeInABucketBelowAPrefix) {
+  const auto place = parse_run_place("s3://bucket/runs/demo/");
+  ASSERT_TRUE(place);
+  EXPECT_FALSE(place->is_folder());
+  EXPECT_EQ(place->to_string(), "s3://bucket/runs/demo");
+  EXPECT_EQ(parse_run_place("demo")->to_string(), "runs/demo");
+  EXPECT_EQ(parse_run_place("file:///var/run1")->to_string(), "/var/run1");
+  for (const char* text : {"s3://bucket", "s3://bucket/", "ftp://x/y", "az://account/run", ""}) {
+    ASSERT_FALSE(parse_run_place(text)) << text;
+    EXPECT_EQ(parse_run_place(text).error().code, Code::invalid) << text;
   }
 }
 
@@ -268,9 +281,10 @@ TEST_F(RunConfigTest, ANewRunHasNoControlCharactersInItsName) {
 TEST_F(RunConfigTest, ARunFolderIsNamedAfterTheRecipeUnlessGiven) {
   RunConfig config;
   config.recipe = "mine";
-  EXPECT_EQ(*run_folder({}, config), "runs/mine");
-  EXPECT_EQ(*run_folder({.run = "demo"}, config), "runs/demo");
-  EXPECT_EQ(*run_folder({.run = "/tmp/x"}, config), "/tmp/x");
+  EXPECT_EQ(run_place({}, config)->to_string(), "runs/mine");
+  EXPECT_EQ(run_place({.run = "demo"}, config)->to_string(), "runs/demo");
+  EXPECT_EQ(run_place({.run = "/tmp/x"}, config)->to_string(), "/tmp/x");
+  EXPECT_TRUE(run_place({.run = "/tmp/x"}, config)->is_folder());
 }
 
 TEST(TrainFlags, AreReadInAnyOrder) {

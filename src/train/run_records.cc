@@ -9,14 +9,14 @@
 namespace tern {
 namespace {
 
-constexpr char kLogObject[] = "log.txt";
-
 // TensorBoard shows about a thousand points of a curve. Ten a second are enough to watch, and the
 // time between two doubles after each 10,000: 30 MB after a week. By the clock, since it is only
 // for the screen.
 constexpr Milliseconds kShortestBetweenPoints{100};
 constexpr int64_t kPointsPerPeriod = 10'000;
 constexpr int64_t kDoublingsMax = 10;
+// In a bucket every write of the curves is a request that is paid for.
+constexpr Milliseconds kBucketFlushEvery{30'000};
 
 Milliseconds between_points(int64_t points) {
   return kShortestBetweenPoints *
@@ -51,7 +51,7 @@ Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& cl
                                                      Process process) {
   std::unique_ptr<RunRecords> records(new RunRecords(run, clock, log, process.lease));
   ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, process.price_microusd_per_hour));
-  ASSIGN_OR_RETURN(records->metrics_, open_record_log(run, kMetricsObject));
+  ASSIGN_OR_RETURN(records->metrics_, open_record_log(run, kMetricsObject, {.clock = &clock}));
   return records;
 }
 
@@ -70,8 +70,10 @@ void RunRecords::process_begins(int64_t step) {
   const nlohmann::json mark = {
       {"process_begins", step}, {"lease", lease_}, {"ms", clock_.unix_ms()}};
   warn_once(metrics_->append(mark.dump()));
-  events_ = std::make_unique<EventFile>(run_, clock_, log_,
-                                        EventFile::Setup{.lease = lease_, .first_step = step});
+  sync();  // in a bucket too whoever comes next knows that we were here
+  EventFile::Setup setup{.lease = lease_, .first_step = step};
+  if (!run_.local_path(kMetricsObject)) setup.flush_every = kBucketFlushEvery;
+  events_ = std::make_unique<EventFile>(run_, clock_, log_, setup);
   last_step_ = step;
   unshown_ = {.since = clock_.now()};
 }
@@ -133,7 +135,8 @@ void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double tr
 }
 
 void RunRecords::watch_system(Sampler::Setup setup) {
-  Result<std::unique_ptr<RecordLog>> log = open_record_log(run_, kSamplesObject);
+  Result<std::unique_ptr<RecordLog>> log =
+      open_record_log(run_, kSamplesObject, {.clock = &clock_});
   const auto before = read_records(run_, kSamplesObject);
   if (!log.has_value()) {
     warn_once(log.error());
@@ -147,9 +150,16 @@ void RunRecords::watch_system(Sampler::Setup setup) {
 }
 
 void RunRecords::finish_watching() {
-  if (sampler_ != nullptr) sampler_->stop();
+  if (sampler_ != nullptr) {
+    sampler_->stop();
+    warn_once(samples_->sync());
+  }
   if (events_ != nullptr) events_->flush();
+  sync();
 }
+
+// The samples are the sampler's thread's, and not worth a lock: some seconds of them may be lost.
+void RunRecords::sync() { warn_once(metrics_->sync()); }
 
 // Called by the sampler's thread, and after its end by finish_watching().
 void RunRecords::keep_sample(const SystemSample& sample) {
@@ -194,6 +204,7 @@ Result<int64_t> last_recorded_step(ObjectStore& run) {
 }
 
 Status log_to_run_folder(ObjectStore& run, Log& log) {
+  if (!run.local_path(kLogObject)) return {};
   ASSIGN_OR_RETURN(std::shared_ptr<RecordLog> file, open_record_log(run, kLogObject));
   log.add_sink([file](std::string_view line) {
     // Nothing can be said about a log that cannot be written: the line is on stderr.

@@ -74,8 +74,10 @@ class RunRecords {
   // From here on the sampler looks at the machine every now and then, and at what `setup.gpu` says.
   // Its samples_before is found here. REQUIRES: process_begins() was called.
   void watch_system(Sampler::Setup setup);
-  // Takes a last sample, and writes TensorBoard's points: before a report is made of the records.
+  // Takes a last sample, and writes what waits: before a report is made of the records.
   void finish_watching();
+  // What was written until now survives the machine: before a checkpoint is published.
+  void sync();
 
  private:
   RunRecords(ObjectStore& run, Clock& clock, Log& log, int64_t lease)
@@ -113,7 +115,10 @@ std::string spans_json(const SpanTimes& spans);
 // How far the run's last process had come, by its own records; 0 if there was none.
 Result<int64_t> last_recorded_step(ObjectStore& run);
 
-// Copies every later log line to log.txt in the run folder.
+inline constexpr char kLogObject[] = "log.txt";
+
+// Copies every later log line to log.txt in the run folder. Does nothing for a run in a bucket,
+// where a line must not wait for a network: main() keeps that log.
 Status log_to_run_folder(ObjectStore& run, Log& log);
 
 }  // namespace tern

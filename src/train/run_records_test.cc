@@ -1,10 +1,12 @@
 #include "train/run_records.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "storage/disk_store.h"
 #include "storage/memory_store.h"
 
 namespace tern {
@@ -20,10 +22,16 @@ class RunRecordsTest : public testing::Test {
   ~RunRecordsTest() override { std::fclose(quiet_); }
 
   std::vector<nlohmann::json> metrics() {
+    records_->sync();
     int64_t skipped = 0;
     auto lines = read_json_records(run_, kMetricsObject, skipped);
     EXPECT_EQ(skipped, 0);
     return *lines;
+  }
+
+  int64_t last_step() {
+    records_->sync();
+    return *last_recorded_step(run_);
   }
 
   MemoryStore run_;
@@ -55,23 +63,26 @@ TEST_F(RunRecordsTest, TheLastProcessSaysHowFarTheRunHadCome) {
   EXPECT_EQ(*last_recorded_step(run_), 0);
   records_->process_begins(0);
   for (int64_t step = 1; step <= 50; ++step) records_->step({.step = step});
-  EXPECT_EQ(*last_recorded_step(run_), 50);
+  EXPECT_EQ(last_step(), 50);
   // Killed; the next process begins at a checkpoint and dies sooner: only its own steps count.
   records_->process_begins(40);
-  EXPECT_EQ(*last_recorded_step(run_), 40);
+  EXPECT_EQ(*last_recorded_step(run_), 40) << "a beginning is known at once";
   records_->step({.step = 41});
   records_->step({.step = 42});
-  EXPECT_EQ(*last_recorded_step(run_), 42);
+  EXPECT_EQ(last_step(), 42);
 }
 
 TEST_F(RunRecordsTest, LinesOfAProcessThatWasReplacedDoNotCount) {
   records_->process_begins(0);
   for (int64_t step = 1; step <= 50; ++step) records_->step({.step = step});
+  records_->sync();
   auto successor = RunRecords::open(run_, clock_, log_, {.lease = 9});
   (*successor)->process_begins(40);
   (*successor)->step({.step = 41});
+  (*successor)->sync();
   auto replaced = RunRecords::open(run_, clock_, log_, {.lease = 1});
   (*replaced)->step({.step = 51});
+  (*replaced)->sync();
   EXPECT_EQ(*last_recorded_step(run_), 41);
 }
 
@@ -158,10 +169,27 @@ TEST_F(RunRecordsTest, SamplesGoToTheirLogAndToTensorBoard) {
   EXPECT_EQ(times_in_events(run_, "system/gpu/power_watts"), static_cast<int64_t>(samples->size()));
 }
 
+TEST_F(RunRecordsTest, StepsInABucketAreOneObjectEveryHalfMinute) {
+  records_->process_begins(0);
+  for (int64_t step = 1; step <= 600; ++step) {
+    clock_.advance(std::chrono::milliseconds(200));
+    records_->step({.step = step});
+  }
+  EXPECT_LE(run_.list("metrics.jsonl.d/")->size(), 5U) << "the beginning, and four of 30 s";
+  EXPECT_GE(run_.list("metrics.jsonl.d/")->size(), 4U);
+}
+
 TEST_F(RunRecordsTest, LogLinesAreCopiedIntoTheRunFolder) {
+  std::string folder = testing::TempDir() + "run_records_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  RealFileDoor door;
+  const auto run = DiskStore::open(folder, door).value();
+  ASSERT_TRUE(log_to_run_folder(*run, log_).has_value());
   ASSERT_TRUE(log_to_run_folder(run_, log_).has_value());
   log_.info("train", "starting");
-  const auto lines = read_records(run_, "log.txt");
+  EXPECT_TRUE(run_.list("log.txt")->empty()) << "a bucket's is another's (bucket_log.h)";
+  const auto lines = read_records(*run, "log.txt");
+  std::filesystem::remove_all(folder);
   ASSERT_TRUE(lines.has_value());
   ASSERT_EQ(lines->size(), 1u);
   EXPECT_NE((*lines)[0].find("train: starting"), std::string::npos);

@@ -54,6 +54,7 @@ void add_train_flags(CLI::App& app, TrainRequest& request) {
   app.add_option("--init", request.init)->check(check_not_empty);
   app.add_option("--on-event", request.on_event)->check(check_not_empty);
   app.add_flag("--fresh", request.fresh);
+  app.add_flag("--create", request.create);
 }
 
 Status parse_flags(CLI::App& app, const std::vector<std::string>& arguments,

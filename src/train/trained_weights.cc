@@ -9,13 +9,12 @@
 
 #include "core/stdio.h"
 #include "report/class_names.h"
-#include "storage/disk_store.h"
-#include "storage/file_door.h"
 #include "storage/prefix_store.h"
 #include "train/branch.h"
 #include "train/device.h"
 #include "train/learner_setup.h"
 #include "train/phases.h"
+#include "train/run_place.h"
 #include "train/trainer.h"
 #include "train/weights_file.h"
 
@@ -75,28 +74,27 @@ RunConfig config_at(const RunConfig& config, const TrainState& state) {
   return config_in(config, phases.back());
 }
 
-Result<TrainedWeights> open_run(const WeightsRequest& request) {
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, parse_run_folder(request.run));
+Result<TrainedWeights> open_weights_of_run(const WeightsRequest& request, CloudDoor& door) {
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(request.run));
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
+  if (place.is_folder() && !std::filesystem::is_directory(place.prefix, error)) {
     return fail(
         Code::not_found,
-        fmt::format("no run folder {}; `tern ls` shows the runs that are here", folder.string()));
+        fmt::format("no run folder {}; `tern ls` shows the runs that are here", place.prefix));
   }
-  RealFileDoor door;
-  ASSIGN_OR_RETURN(const std::unique_ptr<DiskStore> run, DiskStore::open(folder, door));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> run, open_run(door, place));
   PrefixStore checkpoints(*run, kCheckpointPrefix);
   ASSIGN_OR_RETURN(const CheckpointList list, list_checkpoints(checkpoints));
   if (list.checkpoints.empty() && list.damaged.empty()) {
     return fail(Code::not_found,
                 fmt::format("{} has no checkpoint yet; `tern checkpoints` shows what a run has "
                             "saved, and training makes one at the latest when it ends",
-                            folder.string()));
+                            place.to_string()));
   }
-  ASSIGN_OR_RETURN(ResumePoint point, find_branch_point(checkpoints, request.source(folder)));
+  ASSIGN_OR_RETURN(ResumePoint point, find_branch_point(checkpoints, request.source(place)));
 
   TrainedWeights weights;
-  weights.name = folder.string();
+  weights.name = place.to_string();
   weights.number = point.checkpoint.record.number;
   weights.step = point.text.state.step;
   OptionSet set = describe_run(weights.config);
@@ -135,11 +133,13 @@ Result<TrainedWeights> open_file(const WeightsRequest& request, const EvalProces
 
 Result<TrainedWeights> open_trained_weights(const WeightsRequest& request,
                                             const EvalProcess& process) {
-  ASSIGN_OR_RETURN(TrainedWeights weights,
-                   request.init.empty() ? open_run(request) : open_file(request, process));
+  ASSIGN_OR_RETURN(TrainedWeights weights, request.init.empty()
+                                               ? open_weights_of_run(request, *process.door)
+                                               : open_file(request, process));
   RETURN_IF_ERROR(assign(weights.config, request.assignments));
   // Reads only: nothing is copied to a local disk either.
   weights.config.data.stage.clear();
+  weights.config.data.open_store = store_opener(*process.door);
   if (weights.config.train.threads == 0) weights.config.train.threads = process.cores;
   read_sizes(weights);
   if (weights.classes <= 0 || weights.channels <= 0) {

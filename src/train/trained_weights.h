@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cloud/open_store.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/result.h"
@@ -25,6 +26,7 @@ struct EvalProcess {
   int64_t cores = 1;              // that compute, if the run leaves it open
   std::filesystem::path kernels;  // libtern_cuda.so
   bool gpus_are_hidden = false;   // CUDA_VISIBLE_DEVICES names none
+  CloudDoor* door = nullptr;
   Clock* clock = nullptr;
   Log* log = nullptr;  // for progress and warnings
 };

@@ -303,6 +303,7 @@ Status Trainer::save(const char* why) {
   ASSIGN_OR_RETURN(blobs[0], learner_->save());
   ASSIGN_OR_RETURN(std::string text, state_text(blobs));
   const bool is_best = state_.best.step == state_.step && state_.best.top1 >= 0;
+  records_->sync();  // no checkpoint holds steps that the metrics have lost
   const Result<int64_t> number = sequence_->publish(std::move(text), blobs, is_best);
   saved_at_ = setup_.clock->now();
   if (!number.has_value()) {

@@ -57,7 +57,7 @@ Status Trainer::check_origin(bool has_checkpoint) {
   }
   const bool is_same_step =
       setup_.from->which != BranchSource::Which::step || setup_.from->step == origin.step;
-  const bool is_same_run = !origin.run.empty() && (origin.run == setup_.from->run.string() ||
+  const bool is_same_run = !origin.run.empty() && (origin.run == setup_.from->run.to_string() ||
                                                    origin.folder == setup_.from->folder());
   if (is_same_run && is_same_step) return {};
   return fail(
@@ -82,7 +82,7 @@ nlohmann::json Trainer::become_branch(const ResumePoint& point) {
   if (state_.best.step != state_.step) state_.best = {};
   state_.train_seconds = 0;
   state_is_saved_ = false;
-  return {{"run", setup_.from->run.string()},
+  return {{"run", setup_.from->run.to_string()},
           {"folder", setup_.from->folder()},
           {"step", state_.step},
           {"checkpoint", point.checkpoint.record.number}};

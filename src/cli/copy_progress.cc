@@ -1,0 +1,47 @@
+#include "cli/copy_progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "core/progress.h"
+#include "core/stdio.h"
+#include "train/exit_codes.h"
+
+namespace tern {
+
+Result<std::unique_ptr<Interruptible>> Interruptible::start(Clock& clock) {
+  RETURN_IF_ERROR(SignalWatcher::block_signals());
+  auto made = std::make_unique<Interruptible>();
+  ASSIGN_OR_RETURN(made->signals_,
+                   SignalWatcher::start(made->board_, clock, [] { _exit(kExitInterruptedTwice); }));
+  return made;
+}
+
+std::optional<int> Interruptible::exit_code(const Error& error, const std::string& next) const {
+  const std::optional<Notice> notice = board_.notice();
+  if (error.code != Code::cancelled || !notice) return std::nullopt;
+  write_stderr(fmt::format("tern: stopped by {}; {}\n", notice->source, next));
+  return notice->kind == NoticeKind::preempt ? kExitPreempted : kExitStopped;
+}
+
+Status with_progress(Log& log, Clock& clock, const std::string& what, int64_t total,
+                     const std::function<Status(const OnBytes& on_bytes)>& work) {
+  constexpr Milliseconds kLookEvery{200};
+  std::atomic<int64_t> done = 0;
+  std::stop_source ended;
+  Status result;
+  std::jthread worker([&] {
+    result = work([&done](int64_t bytes) { done += bytes; });
+    ended.request_stop();
+  });
+  Progress progress(log, clock, {.what = what, .unit = "bytes", .total = total});
+  while (clock.wait_for(kLookEvery, ended.get_token())) progress.update(done);
+  worker.join();
+  progress.finish();
+  return result;
+}
+
+}  // namespace tern

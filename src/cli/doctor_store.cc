@@ -1,0 +1,114 @@
+#include "cli/doctor_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "cli/run_list.h"
+#include "cloud/create_only.h"
+
+namespace tern {
+namespace {
+
+constexpr char kText[] = "written by tern doctor, may be removed\n";
+
+StoreTrial attempt(std::string what, Clock& clock, const std::function<Status()>& act) {
+  StoreTrial trial{.what = std::move(what)};
+  const Nanoseconds begin = clock.now();
+  if (const Status done = act(); !done) trial.error = done.error();
+  trial.ms = to_seconds(clock.now() - begin) * 1e3;
+  return trial;
+}
+
+StoreTrial not_tried(std::string what) { return {.what = std::move(what), .was_tried = false}; }
+
+Status read_back(ObjectStore& store, const std::string& name) {
+  ASSIGN_OR_RETURN(const Bytes text, store.get(name));
+  ASSIGN_OR_RETURN(const Bytes part, store.get_range(name, 8, 2));
+  if (text == kText && part == std::string(kText).substr(8, 2)) return {};
+  return fail(Code::corrupt,
+              "what was written reads otherwise; is this address that of an object store?");
+}
+
+// What to do about what does not work; the error's own words come first.
+std::string advice(const StoreTrial& trial) {
+  if (trial.error->code != Code::permission_denied) return "";
+  return fmt::format(
+      "grant these credentials the right to {}; docs/stores.md lists the least that is needed",
+      trial.what);
+}
+
+}  // namespace
+
+std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock) {
+  const std::string name = fmt::format("tern-doctor-{}-{}", ::getpid(), clock.unix_ms());
+  std::vector<StoreTrial> trials;
+  trials.push_back(attempt("list", clock, [&] {
+    // A listing of everything may be long: of a name that nobody has it is not.
+    const auto listed = store.list(name);
+    return listed ? Status() : Status(listed.error());
+  }));
+  // One that does not answer at all need not be waited for again.
+  const bool is_away = trials[0].error && trials[0].error->code == Code::unavailable;
+  trials.push_back(is_away ? not_tried("write")
+                           : attempt("write", clock, [&] { return store.put(name, kText); }));
+  if (is_away || trials.back().error) {
+    for (const char* what : {"read", "create-only", "remove"}) trials.push_back(not_tried(what));
+    return trials;
+  }
+  trials.push_back(attempt("read", clock, [&] { return read_back(store, name); }));
+  trials.push_back(attempt("create-only", clock, [&] { return check_create_only(store); }));
+  trials.push_back(attempt("remove", clock, [&] { return store.remove(name); }));
+  return trials;
+}
+
+bool can_keep_runs(const StoreFindings& findings) {
+  return std::ranges::all_of(
+      findings.trials, [](const StoreTrial& trial) { return trial.was_tried && !trial.error; });
+}
+
+std::string format_store_findings(const StoreFindings& findings) {
+  std::string text = fmt::format("{}\n", findings.address);
+  if (!findings.credentials.empty()) {
+    text += fmt::format("credentials  {}\n", findings.credentials);
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const StoreTrial& trial : findings.trials) {
+    if (!trial.was_tried) {
+      rows.push_back({trial.what, "not tried"});
+    } else if (!trial.error) {
+      rows.push_back({trial.what, "works", fmt::format("{:.0f} ms", trial.ms)});
+    } else {
+      const std::string next = advice(trial);
+      rows.push_back({trial.what, fmt::format("FAILS: {}{}", trial.error->message,
+                                              next.empty() ? "" : "; " + next)});
+    }
+  }
+  text += format_table(rows, "llr");
+  text += can_keep_runs(findings) ? "Runs and data can be kept here.\n"
+                                  : "Runs cannot be kept here until that is mended.\n";
+  return text;
+}
+
+nlohmann::json store_findings_json(const StoreFindings& findings) {
+  nlohmann::json trials = nlohmann::json::object();
+  for (const StoreTrial& trial : findings.trials) {
+    nlohmann::json entry = {{"works", trial.was_tried && !trial.error}, {"ms", trial.ms}};
+    if (!trial.was_tried) entry["ms"] = nullptr;
+    entry["problem"] = nullptr;
+    if (trial.error) {
+      entry["problem"] = trial.error->to_string();
+      entry["to_do"] = advice(trial);
+    }
+    trials[trial.what] = std::move(entry);
+  }
+  return {{"address", findings.address},
+          {"credentials", findings.credentials},
+          {"can_keep_runs", can_keep_runs(findings)},
+          {"trials", std::move(trials)}};
+}
+
+}  // namespace tern

@@ -1,0 +1,39 @@
+// `tern doctor URI`: which credentials a bucket is opened with, and what they may do.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/result.h"
+#include "storage/object_store.h"
+
+namespace tern {
+
+// One thing that was tried.
+struct StoreTrial {
+  std::string what;            // "list", "write", "read", "create-only", "remove"
+  std::optional<Error> error;  // nothing: it works
+  double ms = 0;
+  bool was_tried = true;  // false: what it needs did not work
+};
+
+struct StoreFindings {
+  std::string address;
+  std::string credentials;  // which, and where they were found; never a secret
+  std::vector<StoreTrial> trials;
+};
+
+// Lists, writes, reads, creates and removes a few small objects, which are gone afterwards, also
+// where one of these fails. Blocks for some requests.
+std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock);
+
+// Whether runs can be kept there.
+bool can_keep_runs(const StoreFindings& findings);
+
+std::string format_store_findings(const StoreFindings& findings);
+nlohmann::json store_findings_json(const StoreFindings& findings);
+
+}  // namespace tern

@@ -1,0 +1,125 @@
+#include "cli/object_bytes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "core/mutex.h"
+
+namespace tern {
+namespace {
+
+Status write_at(int fd, BytesView bytes, int64_t offset, const std::string& name) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return file_error("write what arrives of", name, errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+    offset += written;
+  }
+  return {};
+}
+
+Status move_part(ObjectStore& store, const ObjectInfo& object, int fd, int64_t offset,
+                 int64_t length) {
+  ASSIGN_OR_RETURN(const Bytes bytes, store.get_range(object.name, offset, length));
+  if (static_cast<int64_t>(bytes.size()) != length) {
+    return fail(Code::corrupt,
+                fmt::format("{} is shorter than it was; was it replaced meanwhile? try again",
+                            object.name));
+  }
+  return write_at(fd, bytes, offset, object.name);
+}
+
+}  // namespace
+
+Status download(ObjectStore& store, const ObjectInfo& object, int fd, const MoveOptions& options,
+                const std::stop_token& stop, const OnBytes& on_bytes) {
+  const int64_t parts = (object.size_bytes + options.part_bytes - 1) / options.part_bytes;
+  std::atomic<int64_t> next = 0;
+  Mutex mutex;
+  Status first;  // guarded by mutex while the threads run
+  std::atomic<bool> has_failed = false;
+  const auto work = [&] {
+    while (!has_failed && !stop.stop_requested()) {
+      const int64_t part = next++;
+      if (part >= parts) return;
+      const int64_t offset = part * options.part_bytes;
+      const int64_t length = std::min(options.part_bytes, object.size_bytes - offset);
+      const Status moved = move_part(store, object, fd, offset, length);
+      if (moved && on_bytes) on_bytes(length);
+      if (moved) continue;
+      MutexLock lock(mutex);
+      if (first) first = moved;
+      has_failed = true;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int64_t i = 1; i < std::min(parts, options.in_flight_max); ++i) threads.emplace_back(work);
+    work();
+  }
+  if (first && stop.stop_requested()) return fail(Code::cancelled, "stopped");
+  return first;
+}
+
+Result<FileDescriptor> open_nameless_file() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  FileDescriptor fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (fd.is_open()) return fd;
+  // Not every file system has files without names.
+  std::string name = (folder / "tern_XXXXXX").string();
+  FileDescriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (!named.is_open()) return file_error("make a temporary file in", folder, errno);
+  ::unlink(name.c_str());
+  return named;
+}
+
+Result<std::unique_ptr<ObjectBytes>> ObjectBytes::open(ObjectStore& store, const ObjectInfo& object,
+                                                       const MoveOptions& options,
+                                                       const std::stop_token& stop) {
+  std::unique_ptr<ObjectBytes> bytes(new ObjectBytes);
+  if (const auto path = store.local_path(object.name)) {
+    const FileDescriptor fd(::open(path->c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat info{};
+    if (!fd.is_open() || ::fstat(fd.get(), &info) != 0) return file_error("read", *path, errno);
+    RETURN_IF_ERROR(bytes->map(fd.get(), info.st_size, object.name));
+    return bytes;
+  }
+  if (object.size_bytes <= options.part_bytes) {
+    ASSIGN_OR_RETURN(bytes->bytes_, store.get(object.name));
+    bytes->view_ = bytes->bytes_;
+    return bytes;
+  }
+  ASSIGN_OR_RETURN(const FileDescriptor fd, open_nameless_file());
+  RETURN_IF_ERROR(download(store, object, fd.get(), options, stop, nullptr));
+  RETURN_IF_ERROR(bytes->map(fd.get(), object.size_bytes, object.name));
+  return bytes;
+}
+
+Status ObjectBytes::map(int fd, int64_t size_bytes, const std::string& name) {
+  if (size_bytes == 0) return {};
+  void* const begin =
+      ::mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ, MAP_PRIVATE, fd, 0);
+  if (begin == MAP_FAILED) return file_error("map", name, errno);
+  mapping_ = begin;
+  view_ = BytesView(static_cast<const char*>(begin), static_cast<size_t>(size_bytes));
+  return {};
+}
+
+ObjectBytes::~ObjectBytes() {
+  if (mapping_ != nullptr) ::munmap(mapping_, view_.size());
+}
+
+}  // namespace tern

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+
+#include "cli/store_commands.h"
+#include "cli/store_objects.h"
+#include "core/clock.h"
+#include "train/exit_codes.h"
+#include "train/train_flags.h"
+
+namespace tern {
+namespace {
+
+constexpr std::string_view kHelp =
+    R"(tern store cat: the bytes of an object, to stdout.
+
+  tern store cat URI           s3://bucket/name, gs://bucket/name,
+                               az://account/container/name or a file
+  tern store cat URI | less    what is no longer read is no longer fetched
+)";
+
+// So much is in memory.
+constexpr int64_t kPartBytes = int64_t{4} << 20;
+constexpr int64_t kPartsAtOnce = 8;
+
+Status print_object(ObjectStore& store, const ObjectInfo& object) {
+  for (int64_t offset = 0; offset < object.size_bytes;) {
+    std::vector<ObjectRange> ranges;
+    while (offset < object.size_bytes && std::ssize(ranges) < kPartsAtOnce) {
+      ranges.push_back({object.name, offset, std::min(kPartBytes, object.size_bytes - offset)});
+      offset += ranges.back().length;
+    }
+    for (const Result<Bytes>& part : store.get_ranges(ranges)) {
+      if (!part) return part.error();
+      if (std::fwrite(part->data(), 1, part->size(), stdout) == part->size()) continue;
+      if (errno == EPIPE) return {};
+      return fail(Code::unavailable, "could not write the answer; is the disk full?");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> store_cat_command(const Surroundings& surroundings, const Arguments& arguments) {
+  bool help = false;
+  std::string uri;
+  CLI::App app;
+  app.set_help_flag();
+  app.add_flag("-h,--help", help);
+  app.add_option("URI", uri);
+  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store cat --help"));
+  if (help) {
+    fmt::print("{}", kHelp);
+    return kExitDone;
+  }
+  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, address));
+  if (!all.has_single) {
+    return fail(Code::not_found,
+                fmt::format("there is no object {}; `tern store ls` shows what is there",
+                            address.to_string()));
+  }
+  RETURN_IF_ERROR(print_object(*all.store, all.found[0].object));
+  return kExitDone;
+}
+
+}  // namespace tern

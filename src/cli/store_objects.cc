@@ -1,0 +1,77 @@
+#include "cli/store_objects.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "core/progress.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string last_part(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+Result<FoundObjects> find_files(CloudDoor& door, const StoreAddress& address) {
+  std::error_code error;
+  const fs::path path = fs::absolute(address.prefix, error).lexically_normal();
+  FoundObjects all;
+  if (fs::is_directory(path, error)) {
+    ASSIGN_OR_RETURN(all.store, door.open({.prefix = path}));
+    ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, all.store->list(""));
+    for (const ObjectInfo& object : objects) all.found.push_back({object, object.name});
+    return all;
+  }
+  ASSIGN_OR_RETURN(all.store, door.open({.prefix = path.parent_path()}));
+  const Result<ObjectInfo> file = all.store->stat(path.filename());
+  if (!file && file.error().code != Code::not_found) return file.error();
+  if (!file) return all;
+  all.has_single = true;
+  all.found.push_back({*file, file->name});
+  return all;
+}
+
+}  // namespace
+
+int64_t FoundObjects::bytes() const {
+  int64_t sum = 0;
+  for (const FoundObject& each : found) sum += each.object.size_bytes;
+  return sum;
+}
+
+Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address) {
+  if (address.is_folder()) return find_files(door, address);
+  FoundObjects all;
+  ASSIGN_OR_RETURN(all.store, door.open_bucket(address));
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, all.store->list(address.prefix));
+  const std::string below = address.prefix.empty() ? "" : address.prefix + "/";
+  for (const ObjectInfo& object : objects) {
+    if (!check_object_name(object.name)) {
+      ++all.passed_over;
+    } else if (object.name == address.prefix) {
+      all.has_single = true;  // sorted: it is the first
+      all.found.push_back({object, last_part(object.name)});
+    } else if (object.name.starts_with(below)) {
+      all.found.push_back({object, object.name.substr(below.size())});
+    }
+  }
+  return all;
+}
+
+Result<int64_t> parse_size(const std::string& flag, const std::string& text, int64_t min,
+                           int64_t max) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  const bool is_size = failure == std::errc{} && shift >= 0 && number >= 0;
+  if (is_size && number <= (max >> shift) && (number << shift) >= min) return number << shift;
+  return fail(Code::invalid, fmt::format("{} is a number of bytes such as 16M, from {} to {}; '{}' "
+                                         "is not",
+                                         flag, format_bytes(min), format_bytes(max), text));
+}
+
+}  // namespace tern

@@ -1,0 +1,38 @@
+// What an argument of `tern store` means: an object, or everything below a name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cloud/open_store.h"
+#include "core/result.h"
+#include "storage/object_store.h"
+
+namespace tern {
+
+struct FoundObject {
+  ObjectInfo object;     // under its name in the store
+  std::string relative;  // below what was asked for; of a single object the last part of its name
+};
+
+struct FoundObjects {
+  std::unique_ptr<ObjectStore> store;
+  bool has_single = false;         // the first is the object (or file) of exactly that name
+  std::vector<FoundObject> found;  // then those below it
+  int64_t passed_over = 0;         // whose names no store of ours takes: "folder/", "a//b"
+
+  int64_t bytes() const;
+};
+
+// One listing. Nothing found is no error.
+Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address);
+
+// "64M", "110K", "1G", "5000": bytes, by 1024. `invalid`, naming the flag, for what is none, or is
+// outside of [min, max].
+Result<int64_t> parse_size(const std::string& flag, const std::string& text, int64_t min,
+                           int64_t max);
+
+}  // namespace tern
