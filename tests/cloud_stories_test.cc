@@ -1,0 +1,327 @@
+// A person's runs in buckets, with the real program and real servers: the same bits as in a folder
+// through kills and notices, moved from cloud to cloud, looked at, and refused where they cannot
+// be.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "cloud_under_test.h"
+#include "photos.h"
+#include "storage/record_log.h"
+#include "store_servers.h"
+#include "tern_run.h"
+#include "train/exit_codes.h"
+
+namespace tern {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// Long enough to be interrupted twice, also where this test waits for its turn. Each epoch ends
+// with a checkpoint, which costs more than its steps here: epochs of 23.
+constexpr char kEpochs[] = "train.epochs=60";
+constexpr char kBatch[] = "train.batch=4";
+constexpr int64_t kSteps = 60 * 23;
+// Saves while we watch: each is a piece of the metrics, written just before.
+constexpr size_t kSavesSeen = 3;
+constexpr char kVeryLong[] = "train.epochs=100000";
+constexpr char kMetrics[] = "metrics.jsonl";
+
+std::string missing_one_of(const std::vector<ServerKind>& kinds) {
+  for (const ServerKind kind : kinds) {
+    if (std::string why = StoreServer::missing(kind); !why.empty()) return why;
+  }
+  return "";
+}
+
+// A work folder with servers, whose variables `tern` is started with.
+class CloudStories : public testing::Test {
+ protected:
+  StoreServer& serve(ServerKind kind) {
+    servers_.push_back(std::make_unique<StoreServer>(StoreServer::Start{.kind = kind}));
+    variables_.merge(servers_.back()->variables());
+    return *servers_.back();
+  }
+
+  Process::Start start(const std::vector<std::string>& words) const {
+    Process::Start start = place_.start(words);
+    start.environment = variables_;
+    return start;
+  }
+  Finished tern(const std::vector<std::string>& words) const { return run_to_end(start(words)); }
+  static std::vector<std::string> train(const std::string& run,
+                                        const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = WorkFolder::train(run, {"--set", kEpochs, "--set", kBatch});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  nlohmann::json json_of(const std::vector<std::string>& words) const {
+    const Finished finished = tern(words);
+    EXPECT_EQ(finished.exit_code, kExitDone) << finished.err;
+    return nlohmann::json::parse(finished.out, nullptr, false);
+  }
+
+  // The run as our own code reads it, apart from `tern`.
+  template <typename Read>
+  auto read(const std::string& run, Read read) const {
+    SystemClock clock;
+    CloudDoor door(surroundings_of(variables_, place_ / "home"), clock);
+    auto store = door.open(parse_store_address(run).value());
+    EXPECT_TRUE(store) << store.error().to_string();
+    return read(**store);
+  }
+  size_t pieces(const std::string& run) const {
+    return read(run, [](ObjectStore& store) {
+      return store.list(std::string(kMetrics) + ".d/").value_or({}).size();
+    });
+  }
+  std::map<int64_t, double> losses(const std::string& run) const {
+    return read(run, [](ObjectStore& store) {
+      std::map<int64_t, double> losses;
+      for (const std::string& line : read_records(store, kMetrics).value_or({})) {
+        const auto record = nlohmann::json::parse(line, nullptr, false);
+        if (record.contains("loss")) losses[record["step"]] = record["loss"];
+      }
+      return losses;
+    });
+  }
+
+  // Trains until some checkpoints are saved, and is then told by `number`.
+  Finished interrupt(const std::string& run, int number,
+                     const std::vector<std::string>& more = {}) const {
+    const size_t before = pieces(run);
+    Process process(start(train(run, more)));
+    EXPECT_TRUE(wait_until([&] { return pieces(run) > before + kSavesSeen; }))
+        << process.err_so_far();
+    process.signal(number);
+    return process.wait();
+  }
+
+  void expect_preempted_with_nothing_lost(const Finished& finished, const std::string& run) const {
+    EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
+    EXPECT_THAT(finished.out, HasSubstr("0 steps lost"));
+    const auto report = json_of({"report", run, "--json"});
+    EXPECT_EQ(report["status"], "preempted");
+    EXPECT_EQ(report["steps_lost"], 0);
+    EXPECT_LT(report["step"], kSteps);
+  }
+
+  // As "whole", which is trained if it is not there.
+  void expect_same_as_in_a_folder(const std::string& run) const {
+    if (!std::filesystem::exists(place_.run("whole"))) {
+      const Finished whole = tern(train("whole"));
+      ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+    }
+    EXPECT_FALSE(losses(run).empty());
+    EXPECT_EQ(losses(run), place_.losses("whole"));
+    const auto model = read(run, [](ObjectStore& store) { return store.get("model.safetensors"); });
+    ASSERT_TRUE(model) << model.error().to_string();
+    EXPECT_TRUE(*model == read_text(place_.run("whole") / "model.safetensors"));
+  }
+
+  WorkFolder place_;
+  Variables variables_;
+  std::vector<std::unique_ptr<StoreServer>> servers_;
+};
+
+class CloudStoriesOn : public CloudStories, public testing::WithParamInterface<ServerKind> {};
+
+TEST_P(CloudStoriesOn, ARunInABucketGivesTheBitsOfARunInAFolderAlsoWhenKilledAndToldToLeave) {
+  if (const std::string why = missing_one_of({GetParam()}); !why.empty()) GTEST_SKIP() << why;
+  const std::string bucket = serve(GetParam()).address("bucket");
+  const std::string plain = bucket + "/runs/plain";
+  const Finished refused = tern(train(plain));
+  EXPECT_EQ(refused.exit_code, kExitNotFound) << "made a bucket that nobody asked for";
+  EXPECT_THAT(refused.err, HasSubstr("tern store mb"));
+  const Finished finished = tern(train(plain, {"--create"}));
+  ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr(fmt::format("{}: done at step {}", plain, kSteps)));
+  EXPECT_FALSE(std::filesystem::exists(place_ / "runs"));
+  expect_same_as_in_a_folder(plain);
+
+  const std::string run = bucket + "/runs/interrupted";
+  EXPECT_EQ(interrupt(run, SIGKILL).exit_code, -SIGKILL);
+  EXPECT_EQ(json_of({"report", run, "--json"})["status"], "failed");
+  const Finished told = interrupt(run, SIGTERM);
+  EXPECT_EQ(told.exit_code, kExitPreempted) << told.err;
+  EXPECT_THAT(told.err, HasSubstr("resuming"));
+  const Finished last = tern(train(run));
+  ASSERT_EQ(last.exit_code, kExitDone) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("resuming"));
+  EXPECT_EQ(json_of({"report", run, "--json"})["interruptions"], 2);
+  expect_same_as_in_a_folder(run);
+}
+
+TEST_P(CloudStoriesOn, ABadNetworkCostsTimeAndNoBits) {
+  if (const std::string why = missing_one_of({GetParam()}); !why.empty()) GTEST_SKIP() << why;
+  CloudUnderTest cloud(GetParam(), Way::through_faults);
+  variables_ = cloud.server().variables();
+  const std::string run = cloud.server().address("bucket") + "/demo";
+  const std::vector<std::string> fewer = {"--set", "train.epochs=10"};
+  const Finished whole = tern(train("whole", fewer));
+  ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+  const Finished first =
+      tern(train(run, {"--create", "--set", "train.epochs=10", "--steps", "100"}));
+  ASSERT_EQ(first.exit_code, kExitDone) << first.err;
+  const Finished second = tern(train(run, fewer));
+  ASSERT_EQ(second.exit_code, kExitDone) << second.err;
+  EXPECT_GE(cloud.proxy().faults().size(), 3U) << "kinds that were met";
+  expect_same_as_in_a_folder(run);
+}
+
+INSTANTIATE_TEST_SUITE_P(Real, CloudStoriesOn,
+                         testing::Values(ServerKind::versitygw, ServerKind::azurite,
+                                         ServerKind::strict_gcs),
+                         [](const testing::TestParamInfo<ServerKind>& each) {
+                           switch (each.param) {
+                             case ServerKind::versitygw: return "S3";
+                             case ServerKind::azurite: return "Azure";
+                             default: return "Gcs";
+                           }
+                         });
+
+TEST_F(CloudStories, ARunMovesFromS3ToAzureToGoogleAndLosesNothing) {
+  const std::vector<ServerKind> kinds = {ServerKind::versitygw, ServerKind::azurite,
+                                         ServerKind::fake_gcs};
+  if (const std::string why = missing_one_of(kinds); !why.empty()) GTEST_SKIP() << why;
+  std::vector<std::string> runs;
+  for (const ServerKind kind : kinds) runs.push_back(serve(kind).address("bucket") + "/demo");
+
+  expect_preempted_with_nothing_lost(interrupt(runs[0], SIGTERM, {"--create"}), runs[0]);
+  const Finished to_azure = tern({"run", "copy", runs[0], runs[1], "--create"});
+  ASSERT_EQ(to_azure.exit_code, kExitDone) << to_azure.err;
+  EXPECT_THAT(to_azure.out, HasSubstr("every one read again and equal"));
+
+  expect_preempted_with_nothing_lost(interrupt(runs[1], SIGTERM), runs[1]);
+  const Finished taken = tern({"run", "copy", runs[0], runs[1]});
+  EXPECT_EQ(taken.exit_code, kExitPrecondition) << "copied over a run";
+  const Finished to_google = tern({"run", "copy", runs[1], runs[2], "--create"});
+  ASSERT_EQ(to_google.exit_code, kExitDone) << to_google.err;
+
+  const Finished finished = tern(train(runs[2]));
+  ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+  const auto report = json_of({"report", runs[2], "--json"});
+  EXPECT_EQ(report["status"], "done");
+  EXPECT_EQ(report["interruptions"], 2);
+  EXPECT_EQ(report["steps_lost"], 0);
+  expect_same_as_in_a_folder(runs[2]);
+}
+
+TEST_F(CloudStories, ARunUnderWayIsLookedAtAndNotTakenOrCopied) {
+  if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  const std::string bucket = serve(ServerKind::versitygw).address("bucket");
+  const std::string run = bucket + "/demo";
+  EXPECT_THAT(tern({"store", "mb", bucket}).out, HasSubstr(bucket + " is there"));
+  const std::vector<std::string> words = train(run, {"--set", kVeryLong});
+  Process first(start(words));
+  ASSERT_TRUE(wait_until([&] { return pieces(run) > kSavesSeen; })) << first.err_so_far();
+
+  const Finished second = tern(words);
+  EXPECT_EQ(second.exit_code, kExitPrecondition);
+  EXPECT_THAT(second.err, HasSubstr("pid " + std::to_string(first.pid())));
+  const Finished copied = tern({"run", "copy", run, "copy"});
+  EXPECT_EQ(copied.exit_code, kExitPrecondition);
+  EXPECT_THAT(copied.err, HasSubstr("is being trained by"));
+  EXPECT_EQ(json_of({"report", run, "--json"})["status"], "running");
+  const auto list = json_of({"ls", bucket, "--json"});
+  ASSERT_EQ(list.size(), 1U) << list;
+  EXPECT_EQ(list[0]["status"], "running");
+
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.wait().exit_code, kExitPreempted);
+  const Finished checkpoints = tern({"checkpoints", run, "--verify"});
+  EXPECT_EQ(checkpoints.exit_code, kExitDone) << checkpoints.err;
+  EXPECT_THAT(checkpoints.out, HasSubstr("the newest"));
+  EXPECT_THAT(tern({"report", run}).out, HasSubstr("preempted"));
+  EXPECT_THAT(tern({"ls", bucket}).out, AllOf(HasSubstr("demo"), HasSubstr("preempted")));
+  const auto log = read(run, [](ObjectStore& store) { return read_records(store, "log.txt"); });
+  EXPECT_THAT(log.value_or({}), Contains(HasSubstr("starting run=" + run)));
+
+  const int64_t step = json_of({"report", run, "--json"})["step"];
+  const Finished branched = tern(
+      train("branch", {"--from", run, "--set", kVeryLong, "--steps", std::to_string(step + 2)}));
+  EXPECT_EQ(branched.exit_code, kExitDone) << branched.err;
+  EXPECT_EQ(place_.losses("branch").begin()->first, step + 1);
+  EXPECT_EQ(json_of({"eval", run, "--json"})["samples"], 20);
+  EXPECT_EQ(tern({"rm", run, "--yes"}).exit_code, kExitDone);
+  EXPECT_EQ(json_of({"ls", bucket, "--json"}).size(), 0U);
+}
+
+TEST_F(CloudStories, AStoreThatIgnoresCreateOnlyIsNoPlaceForARun) {
+  if (const std::string why = missing_one_of({ServerKind::s3rver}); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  const std::string run = serve(ServerKind::s3rver).address("bucket") + "/demo";
+  const Finished refused = tern(train(run, {"--create"}));
+  EXPECT_EQ(refused.exit_code, kExitPrecondition);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("ignores create-only writes"), HasSubstr(run),
+                                 HasSubstr("versitygw or a folder")));
+  EXPECT_EQ(json_of({"ls", run.substr(0, run.rfind('/')), "--json"}).size(), 0U);
+}
+
+TEST_F(CloudStories, AWrongSecretIsNamedAndNotShown) {
+  if (const std::string why = missing_one_of({ServerKind::versitygw, ServerKind::azurite});
+      !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  const std::string s3 = serve(ServerKind::versitygw).address("bucket") + "/demo";
+  const std::string azure = serve(ServerKind::azurite).address("bucket") + "/demo";
+  constexpr const char* kWrong = "d3JvbmctYnV0LW5vdC1zaG93bg==";
+  variables_["AWS_SECRET_ACCESS_KEY"] = kWrong;
+  std::string& connection = variables_["AZURE_STORAGE_CONNECTION_STRING"];
+  const size_t key = connection.find("AccountKey=") + sizeof "AccountKey=" - 1;
+  connection.replace(key, connection.find(';', key) - key, kWrong);
+
+  for (const std::string& run : {s3, azure}) {
+    for (const std::vector<std::string>& words :
+         {train(run, {"--create"}), {"report", run}, {"run", "copy", run, "copy"}}) {
+      const Finished refused = tern(words);
+      EXPECT_EQ(refused.exit_code, kExitUnavailable) << run << " " << words[0] << refused.err;
+      EXPECT_THAT(refused.err, HasSubstr(run == s3 ? "AWS_SECRET_ACCESS_KEY" : "key"));
+      EXPECT_THAT(refused.err + refused.out, Not(HasSubstr(kWrong)));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(place_ / "runs"));
+}
+
+TEST_F(CloudStories, DataInABucketGivesTheBitsOfDataInAFolder) {
+  if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  const std::string bucket = serve(ServerKind::versitygw).address("bucket");
+  write_photos(place_ / "photos");
+  const Finished imported = tern({"data", "import", "photos", "set", "--pack", "orig"});
+  ASSERT_EQ(imported.exit_code, kExitDone) << imported.err;
+  ASSERT_EQ(tern({"store", "mb", bucket}).exit_code, kExitDone);
+  const Finished copied = tern({"store", "cp", "set", bucket + "/sets/photos", "--recursive"});
+  ASSERT_EQ(copied.exit_code, kExitDone) << copied.err;
+
+  EXPECT_EQ(json_of({"data", "ls", bucket + "/sets/photos", "--json"}),
+            json_of({"data", "ls", "set", "--json"}));
+  const Finished refused = tern({"data", "import", "photos", bucket + "/other", "--pack", "orig"});
+  EXPECT_EQ(refused.exit_code, kExitUsage);
+  EXPECT_THAT(refused.err, HasSubstr("tern store cp --recursive DIR " + bucket + "/other"));
+
+  const auto set = [](const std::string& data) {
+    return std::vector<std::string>{"--set", "data.path=" + data, "--set", "data.classes=2",
+                                    "--set", "image.size=24",     "--set", "train.epochs=8",
+                                    "--set", "train.batch=8"};
+  };
+  const Finished whole = tern(WorkFolder::train("whole", set("set")));
+  ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+  // It must not be read by chance.
+  std::filesystem::rename(place_ / "set", place_ / "elsewhere");
+  const std::string run = bucket + "/run";
+  const Finished finished = tern(WorkFolder::train(run, set(bucket + "/sets/photos")));
+  ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+  expect_same_as_in_a_folder(run);
+}
+
+}  // namespace
+}  // namespace tern
