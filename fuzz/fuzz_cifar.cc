@@ -40,6 +40,7 @@ class MemoryWalk final : public FileWalk {
   explicit MemoryWalk(std::vector<File> files) : files_(std::move(files)) {}
   std::string where() const override { return "fuzz"; }
   std::string root() const override { return "/fuzz"; }
+  std::string version() const override { return "1"; }
   int64_t total_bytes() const override { return 1; }
   int64_t bytes_done() const override { return 0; }
   Status walk(const std::function<Status(WalkedFile&)>& visit) override {

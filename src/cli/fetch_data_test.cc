@@ -230,7 +230,7 @@ TEST_F(FetchDataTest, ASourceThatIsNoAddressIsTheUsersMistake) {
   ASSERT_FALSE(agreed);
   EXPECT_EQ(agreed.error().code, Code::invalid);
   setup_.data.source = "s3://bucket/cifar.tar.gz";
-  EXPECT_THAT(agree_to_fetch(setup_, nullptr).error().message, HasSubstr("object stores"));
+  EXPECT_THAT(agree_to_fetch(setup_, nullptr).error().message, HasSubstr("is in a bucket"));
 }
 
 }  // namespace

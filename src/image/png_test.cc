@@ -226,8 +226,13 @@ TEST(Png, OddExifIsIgnored) {
   }
 }
 
-// A sanitizer ends the program where malloc() fails.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A sanitizer ends the program where malloc() fails. gcc and clang each have a way to tell.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TERN_SANITIZED
+#endif
+#endif
+#if !defined(TERN_SANITIZED) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // All that malloc() still has in pieces of at least `bytes` is taken and never given back.
 void leave_no_memory(size_t bytes) {
   const rlimit no_more{.rlim_cur = 1, .rlim_max = RLIM_INFINITY};
