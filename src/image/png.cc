@@ -89,6 +89,10 @@ bool start_reading(PngState& state) {
   if (setjmp(png_jmpbuf(state.png)) != 0) return false;
   png_set_user_limits(state.png, kImageSideMax, kImageSideMax);
   png_set_chunk_malloc_max(state.png, kChunkBytesMax);
+  // libpng takes the memory that an eXIf chunk claims whatever that limit is; we look for it
+  // ourselves.
+  png_set_keep_unknown_chunks(state.png, PNG_HANDLE_CHUNK_NEVER,
+                              reinterpret_cast<png_const_bytep>("eXIf"), 1);
   png_read_info(state.png, state.info);
   png_set_expand(state.png);
   png_set_scale_16(state.png);
