@@ -67,7 +67,8 @@ Error become_trainer(const Surroundings& surroundings, const TrainerStart& start
   const int64_t cores = usable_cores();
   std::vector<EnvironmentChange> environment = trainer_environment(
       programs->libtorch, surroundings.library_path, start.threads > 0 ? start.threads : cores,
-      cores, start.portable ? Arithmetic::portable : Arithmetic::native);
+      cores, start.portable ? Arithmetic::portable : Arithmetic::native,
+      surroundings.own_libraries());
   environment.push_back({kStartedVariable, std::to_string(start.started.count())});
   return become(programs->trainer, start.arguments, environment);
 }

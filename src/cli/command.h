@@ -22,6 +22,12 @@ struct Surroundings {
   std::filesystem::path cache;       // $XDG_CACHE_HOME/tern or ~/.cache/tern; empty without a home
   CloudSurroundings cloud;           // for buckets
 
+  // A bundle's, beside bin/; empty where there is no such folder.
+  std::filesystem::path own_libraries() const {
+    std::error_code error;
+    std::filesystem::path folder = executable.parent_path().parent_path() / "lib";
+    return std::filesystem::is_directory(folder, error) ? folder : std::filesystem::path();
+  }
   std::vector<Recipe> list_recipes() const {
     return tern::list_recipes(recipe_folders(executable, recipes));
   }

@@ -114,11 +114,12 @@ class Examination {
   Result<TrainerSpeed> measure_product(const std::string& device) {
     ASSIGN_OR_RETURN(const std::filesystem::path trainer, find_trainer(around_.executable));
     const int64_t cores = findings_.machine.cores;
-    return ask_trainer({.trainer = trainer,
-                        .device = device,
-                        .environment = trainer_environment(**findings_.libtorch,
-                                                           around_.library_path, cores, cores)},
-                       clock_);
+    return ask_trainer(
+        {.trainer = trainer,
+         .device = device,
+         .environment = trainer_environment(**findings_.libtorch, around_.library_path, cores,
+                                            cores, Arithmetic::native, around_.own_libraries())},
+        clock_);
   }
 
   int64_t memory_bytes() const {

@@ -23,9 +23,11 @@ int64_t decide_threads(int64_t recorded, int64_t configured, int64_t cores) {
 
 std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& libtorch,
                                                    const std::string& library_path, int64_t threads,
-                                                   int64_t cores, Arithmetic arithmetic) {
+                                                   int64_t cores, Arithmetic arithmetic,
+                                                   const std::filesystem::path& own_libraries) {
   const std::string count = std::to_string(threads);
   std::string path = (libtorch / "lib").string();
+  if (!own_libraries.empty()) path += ":" + own_libraries.string();
   // An empty part would mean the current folder.
   if (!library_path.empty()) path += ":" + library_path;
 

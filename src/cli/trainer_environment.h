@@ -40,10 +40,12 @@ int64_t decide_threads(int64_t recorded, int64_t configured, int64_t cores);
 // Which instructions LibTorch computes with: all that this CPU has, or those of train.portable.
 enum class Arithmetic { native, portable };
 
-// `library_path` is the present $LD_LIBRARY_PATH.
+// `library_path` is the present $LD_LIBRARY_PATH. `own_libraries` is the folder of a bundle's: the
+// trainer finds those itself, but not what they need in turn. Empty: there is none.
 std::vector<EnvironmentChange> trainer_environment(const std::filesystem::path& libtorch,
                                                    const std::string& library_path, int64_t threads,
                                                    int64_t cores,
-                                                   Arithmetic arithmetic = Arithmetic::native);
+                                                   Arithmetic arithmetic = Arithmetic::native,
+                                                   const std::filesystem::path& own_libraries = {});
 
 }  // namespace tern

@@ -40,6 +40,9 @@ TEST(TrainerEnvironment, TheLibrariesLearnTheirThreadsAndFolder) {
   EXPECT_EQ(value(changes, "OMP_WAIT_POLICY"), std::nullopt);
   EXPECT_EQ(value(changes, "KMP_BLOCKTIME"), std::nullopt);
   EXPECT_EQ(value(changes, "GOMP_SPINCOUNT"), std::nullopt);
+  EXPECT_EQ(value(trainer_environment("/opt/libtorch", "/a", 2, 2, Arithmetic::native, "/own/lib"),
+                  "LD_LIBRARY_PATH"),
+            "/opt/libtorch/lib:/own/lib:/a");
   EXPECT_EQ(value(trainer_environment("/opt/libtorch", "/a:/b", 2, 2), "LD_LIBRARY_PATH"),
             "/opt/libtorch/lib:/a:/b");
 }

@@ -32,9 +32,9 @@ strangers() {
   return "$found"
 }
 
-# libraries_of PROGRAM: as the loader would find them.
+# libraries_of PROGRAM: as the loader would find them, with the variable that tern gives its trainer.
 libraries_of() {
-  env -i LD_LIBRARY_PATH="$libtorch/lib" ldd "$bundle/$1" |
+  env -i LD_LIBRARY_PATH="$libtorch/lib:$bundle/lib" ldd "$bundle/$1" |
     sed -nE 's/^\t([^ ]+) => not found.*/\1 not found/p; s/^\t.* => (\/[^ ]+) .*/\1/p'
 }
 loads_only_ours() { ! libraries_of "$1" | strangers; }
