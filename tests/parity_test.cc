@@ -173,6 +173,7 @@ TEST_F(Parity, LogitsLossAndEveryGradientAreThoseOfPyTorch) {
       {"f64-resnet18", {resnet18, {3, 64, 64, 10}, torch::kFloat64}},
       {"f64-resnet18-zero-init", {zeroed, {3, 70, 49, 10}, torch::kFloat64}},
       {"f64-resnet50", {resnet50, {3, 64, 64, 10}, torch::kFloat64}},
+      {"f64-resnet50-channels-last", {resnet50, {3, 64, 64, 10}, torch::kFloat64, wide}},
       {"f64-resnet34-small-grey", {thin, {1, 16, 16, 10}, torch::kFloat64}},
       {"f32-small-cnn", {small, {1, 28, 29, 10}, torch::kFloat32}},
       {"f32-cifar-tutorial", {tutorial, {3, 32, 32, 10}, torch::kFloat32}},

@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "model/convolve.h"
+
 namespace tern {
 namespace {
 
@@ -42,9 +44,13 @@ struct Layer {
 
   // Not the norm's own forward(), which would count its batches alone: see ResNet::count_batch().
   torch::Tensor operator()(const torch::Tensor& x) {
-    return torch::batch_norm(conv(x), norm->weight, norm->bias, norm->running_mean,
-                             norm->running_var, norm->is_training(), *norm->options.momentum(),
-                             norm->options.eps(), at::globalContext().userEnabledCuDNN());
+    const auto& options = conv->options;
+    const torch::Tensor y =
+        convolve(x, conv->weight, options.stride()->front(),
+                 std::get<torch::ExpandingArray<2>>(options.padding())->front());
+    return torch::batch_norm(y, norm->weight, norm->bias, norm->running_mean, norm->running_var,
+                             norm->is_training(), *norm->options.momentum(), norm->options.eps(),
+                             at::globalContext().userEnabledCuDNN());
   }
 };
 
