@@ -146,6 +146,8 @@ class SegmentLog final : public RecordLog {
     const size_t bytes = waiting_.size() + record.size() + 1;
     // Only while the bucket cannot be written: memory has a limit too.
     if (!waiting_.empty() && bytes > kWaitingFactorMax * options_.bytes_max) {
+      if (options_.clock != nullptr && now - since_ < options_.age_max) return is_full();
+      since_ = now;
       RETURN_IF_ERROR(write_segment());
     }
     // The newline tells a whole segment from a torn one, and makes segments fit for cat(1).
@@ -162,6 +164,13 @@ class SegmentLog final : public RecordLog {
   Status sync() override { return waiting_.empty() ? Status() : write_segment(); }
 
  private:
+  Error is_full() const {
+    return fail(Code::exhausted,
+                fmt::format("{} cannot be written, and no more of it is kept in memory; check the "
+                            "store",
+                            prefix_));
+  }
+
   Status write_segment() {
     for (int attempt = 0; attempt < kSegmentAttemptsMax; ++attempt) {
       if (next_ > kSegmentMax) {

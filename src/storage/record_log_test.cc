@@ -259,6 +259,25 @@ TEST(SegmentLogTest, WhatWaitsHasALimit) {
   EXPECT_GT(refused, 30);
 }
 
+TEST(SegmentLogTest, AFullLogIsNotTriedWithEveryRecordEither) {
+  MemoryStore memory;
+  FaultyStore faulty(memory);
+  SimClock clock;
+  auto log = open_record_log(faulty, "log",
+                             {.clock = &clock, .age_max = Milliseconds(1000), .bytes_max = 10})
+                 .value();
+  for (int i = 2; i < 100; ++i) faulty.inject(i, Fault::fail_before);
+  for (int i = 0; i < 30; ++i) log->append("12345").permit_unchecked_error();
+  const int64_t tried = faulty.requests();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(log->append("lost").error().code, Code::exhausted);
+  EXPECT_EQ(faulty.requests(), tried);
+  clock.advance(Milliseconds(1000));
+  for (int i = 2; i < 100; ++i) faulty.inject(i, Fault::delay);
+  EXPECT_TRUE(log->append("kept"));
+  EXPECT_TRUE(log->sync());
+  EXPECT_EQ(read_records(memory, "log").value().back(), "kept");
+}
+
 TEST(SegmentLogTest, OpeningAgainGoesOnAfterTheHighestNumber) {
   MemoryStore memory;
   ASSERT_TRUE(memory.put("log.d/00000009", "9\n"));

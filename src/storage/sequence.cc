@@ -121,6 +121,7 @@ Result<int64_t> Sequence::append(SequenceRecord record) {
     const Nanoseconds now = setup_.clock->now();
     const Status created = setup_.store->create(object, bytes);
     if (!created && created.error().code != Code::already_exists) {
+      last_failed_ = setup_.clock->now();
       return created.error().at(fmt::format("write record {}", record.number));
     }
     if (!created) {
@@ -198,7 +199,11 @@ Result<int64_t> Sequence::publish(std::string state, const std::vector<Bytes>& b
 Status Sequence::renew_if_due() {
   // With no term nobody waits for us, so there is nothing to renew.
   if (setup_.lease.term <= Milliseconds(0)) return {};
-  if (setup_.clock->now() - last_written_ < Nanoseconds(setup_.lease.term) / 3) return {};
+  const Nanoseconds term = setup_.lease.term;
+  const Nanoseconds now = setup_.clock->now();
+  if (now - last_written_ < term / 3) return {};
+  // Asked for between any two steps: a store that is away must not be waited for at each of them.
+  if (last_failed_ && now - *last_failed_ < term / 6) return {};
   return confirm();
 }
 

@@ -64,8 +64,8 @@ class Sequence {
   // acknowledged is not in it: older ones are kept in its place.
   Status prune();
 
-  // Writes a lease record if a third of the term has passed since our last record. `aborted` as
-  // above.
+  // Writes a lease record if a third of the term has passed since our last record, and a sixth
+  // since the last that could not be written. `aborted` as above.
   Status renew_if_due();
 
   // Writes a lease record now, due or not: once it is there, nobody had taken the run before it.
@@ -103,6 +103,7 @@ class Sequence {
   int64_t lease_ = 0;  // our lease record's number
   int64_t last_ = 0;   // highest number we know to be taken
   Nanoseconds last_written_{0};
+  std::optional<Nanoseconds> last_failed_;
   bool unsure_ = false;  // an append() failed: its record may have been written all the same
   // Filled by one scan after take() and kept up by append(): nobody else writes while we hold the
   // run, so retention need not list and read the store each time. As large as what is not pruned.

@@ -214,6 +214,24 @@ TEST_F(SequenceTest, LeaseIsRenewedEveryThirdOfTheTerm) {
   EXPECT_EQ(highest(store_), 3);
 }
 
+TEST_F(SequenceTest, ALeaseThatCannotBeRenewedIsNotTriedBetweenAnyTwoSteps) {
+  FaultyStore faulty(store_);
+  const auto sequence = take(local_holder(), faulty);
+  clock_.advance(kTerm / 3);
+  const int64_t before = faulty.requests();
+  for (int64_t i = 1; i <= 100; ++i) faulty.inject(before + i, Fault::fail_before);
+  EXPECT_EQ(sequence->renew_if_due().error().code, Code::unavailable);
+  for (int step = 0; step < 50; ++step) ASSERT_TRUE(sequence->renew_if_due());
+  EXPECT_EQ(faulty.requests(), before + 1);
+  clock_.advance(kTerm / 6);
+  EXPECT_EQ(sequence->renew_if_due().error().code, Code::unavailable);
+  EXPECT_EQ(faulty.requests(), before + 2);
+  for (int64_t i = 3; i <= 100; ++i) faulty.inject(before + i, Fault::delay);
+  clock_.advance(kTerm / 6);
+  ASSERT_TRUE(sequence->renew_if_due());
+  EXPECT_EQ(kind_of(2), RecordKind::lease);
+}
+
 TEST_F(SequenceTest, ConfirmWritesAtOnceWhateverTheTerm) {
   for (const Milliseconds term : {kTerm, Milliseconds(0)}) {
     MemoryStore store;
