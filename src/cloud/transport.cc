@@ -14,6 +14,10 @@
 namespace tern {
 namespace {
 
+// Of a write, once a request has run into its deadline and until something works again: a run saves
+// many objects in turn, and the wait for a service that is away need not be paid for each.
+constexpr Milliseconds kAwayDeadline{2'000};
+
 // "120" or "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 10.2.3); zero for what is neither.
 Milliseconds retry_after(const HttpAnswer& answer, int64_t now_unix_ms) {
   const std::string_view text = answer.header("Retry-After");
@@ -63,6 +67,10 @@ class CloudTransport::Pace {
     return static_cast<int64_t>(limit_);
   }
 
+  // Whether the last request that ended ran into its deadline.
+  void set_away(bool is_away) { is_away_ = is_away; }
+  bool is_away() const { return is_away_; }
+
   // From `now`, which no two machines share.
   uint32_t random(Nanoseconds now) {
     const auto seed = static_cast<uint64_t>(now.count());
@@ -73,6 +81,7 @@ class CloudTransport::Pace {
  private:
   const double limit_max_;
   std::atomic<uint32_t> drawn_ = 0;
+  std::atomic<bool> is_away_ = false;
 
   Mutex mutex_;
   ConditionVariable changed_;
@@ -90,7 +99,10 @@ class CloudTransport::Attempts {
   Result<CloudAnswer> run() {
     for (;;) {
       ASSIGN_OR_RETURN(const bool is_done, try_once());
-      if (is_done || !wait()) break;
+      const bool goes_on = !is_done && wait();
+      if (goes_on) continue;
+      transport_.pace_->set_away(!is_done);
+      break;
     }
     if (answer_) return CloudAnswer{.answer = std::move(*answer_), .attempts = attempts_};
     return fail(last_error_.code,
@@ -104,6 +116,7 @@ class CloudTransport::Attempts {
     const bool refresh = std::exchange(wants_tokens_, false);
     ASSIGN_OR_RETURN(const HttpRequest made, request_.make(refresh));
     ++attempts_;
+    is_write_ = made.method != "GET" && made.method != "HEAD";
     Pace& pace = *transport_.pace_;
     const int64_t entered = pace.enter();
     Result<HttpAnswer> answer = transport_.http_.send(made);
@@ -128,7 +141,7 @@ class CloudTransport::Attempts {
   // Before the next attempt. False if there is no time left for one.
   bool wait() {
     if (wants_tokens_) return true;  // the cloud is well, and waits for them
-    const Nanoseconds left = transport_.policy_.deadline - elapsed();
+    const Nanoseconds left = deadline() - elapsed();
     if (left <= Nanoseconds(0) || asked_wait_ >= left) return false;
     const Nanoseconds pause = std::max<Nanoseconds>(asked_wait_, next_pause());
     return transport_.clock_.wait_for(std::min(pause, left), {});
@@ -144,6 +157,11 @@ class CloudTransport::Attempts {
     return Nanoseconds(static_cast<int64_t>(static_cast<double>(limit.count()) * part));
   }
 
+  Nanoseconds deadline() const {
+    const Milliseconds whole = transport_.policy_.deadline;
+    return is_write_ && transport_.pace_->is_away() ? std::min(kAwayDeadline, whole) : whole;
+  }
+
   Nanoseconds elapsed() const { return transport_.clock_.now() - began_; }
 
   CloudTransport& transport_;
@@ -151,6 +169,7 @@ class CloudTransport::Attempts {
   const Nanoseconds began_;
   int64_t attempts_ = 0;
   int pauses_ = 0;
+  bool is_write_ = false;
   bool wants_tokens_ = false;
   bool had_tokens_ = false;
   Milliseconds asked_wait_{0};

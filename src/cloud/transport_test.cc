@@ -149,6 +149,7 @@ TEST_F(TransportTest, AfterTheDeadlineTheLastAnswerIsReturned) {
   EXPECT_GT(got->attempts, 8);
   EXPECT_EQ(elapsed(), std::chrono::seconds(120));
   // Also if it was not the last thing that happened.
+  ASSERT_TRUE(send({{.bytes = answer(200)}}));
   got = send({{.bytes = answer(502)}, {.bytes = "", .then = Then::close}});
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(got->answer.status, 502);
@@ -161,6 +162,21 @@ TEST_F(TransportTest, WithoutAnyAnswerTheLastCauseIsTold) {
   EXPECT_EQ(got.error().code, Code::unavailable);
   EXPECT_THAT(got.error().message,
               AllOf(HasSubstr(" times in 120 s"), HasSubstr("127.0.0.1"), HasSubstr("try again")));
+}
+
+TEST_F(TransportTest, WritesToAServiceThatIsAwayAreGivenUpOnSoonUntilSomethingWorks) {
+  const Reply away{.bytes = answer(500)};
+  ASSERT_TRUE(send({away}));
+  EXPECT_EQ(elapsed(), std::chrono::seconds(120));
+  ASSERT_TRUE(send({away}));
+  EXPECT_EQ(elapsed(), std::chrono::seconds(2));
+  // Who reads cannot go on without, so it is waited for as before.
+  began_ = clock_.now();
+  ASSERT_TRUE(transport_->send(request("/", "GET")));
+  EXPECT_EQ(elapsed(), std::chrono::seconds(120));
+  EXPECT_EQ(send({away, {.bytes = answer(200)}})->answer.status, 200);
+  ASSERT_TRUE(send({away}));
+  EXPECT_EQ(elapsed(), std::chrono::seconds(120));
 }
 
 TEST_F(TransportTest, LostRepliesCountAsAttempts) {
