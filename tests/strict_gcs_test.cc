@@ -121,7 +121,7 @@ TEST_F(StrictGcs, AWrongClockIsNamed) {
   const auto got = open()->get("x");
   EXPECT_EQ(got.error().code, Code::failed_precondition);
   EXPECT_THAT(got.error().message, HasSubstr("clock is 1"));  // 119 or 120 minutes
-  EXPECT_THAT(got.error().message, HasSubstr("minutes behind of Google's"));
+  EXPECT_THAT(got.error().message, HasSubstr("minutes behind Google's"));
 }
 
 TEST_F(StrictGcs, AVerbWithoutPermissionIsNamed) {

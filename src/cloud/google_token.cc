@@ -38,8 +38,8 @@ Error no_token_endpoint(const GoogleIdentity& identity, int status) {
 }
 
 std::string text_of_skew(int64_t ahead_ms) {
-  return fmt::format("this machine's clock is {} minutes {} of Google's",
-                     std::abs(ahead_ms) / 60'000, ahead_ms > 0 ? "ahead" : "behind");
+  return fmt::format("this machine's clock is {} minutes {} Google's", std::abs(ahead_ms) / 60'000,
+                     ahead_ms > 0 ? "ahead of" : "behind");
 }
 
 Error refused_grant(const HttpAnswer& answer, const GoogleIdentity& identity,

@@ -108,7 +108,7 @@ TEST(GoogleToken, AWrongClockIsNamed) {
   EXPECT_THAT(ahead.message, HasSubstr("clock is 60 minutes ahead of Google's"));
   const Error behind = error_of(Kind::service_account,
                                 answer_of(400, body, {{"Date", format_http_date(kNow + 600'000)}}));
-  EXPECT_THAT(behind.message, HasSubstr("clock is 10 minutes behind of Google's"));
+  EXPECT_THAT(behind.message, HasSubstr("clock is 10 minutes behind Google's"));
   const Error unknown = error_of(Kind::service_account, answer_of(400, body));
   EXPECT_THAT(unknown.message, HasSubstr("clock may be wrong"));
 }

@@ -23,6 +23,8 @@ constexpr std::string_view kFileScheme = "file://";
 constexpr std::string_view kForms =
     "write s3://bucket/prefix, gs://bucket/prefix, az://account/container/prefix, "
     "file:///absolute/path or a plain path";
+constexpr std::string_view kBucketForms =
+    "write s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix";
 
 struct Scheme {
   std::string_view text;
@@ -173,7 +175,7 @@ CloudDoor::~CloudDoor() = default;
 Result<std::unique_ptr<Bucket>> CloudDoor::open_bucket(const StoreAddress& address) {
   if (address.is_folder()) {
     return fail(Code::invalid, fmt::format("{} is a path of this machine, not a bucket; {}",
-                                           address.prefix, kForms));
+                                           address.prefix, kBucketForms));
   }
   ASSIGN_OR_RETURN(CloudTransport * transport, inside_->transport_to(address));
   const CloudSurroundings& around = inside_->surroundings;

@@ -76,14 +76,14 @@ Error not_allowed(const S3Problem& problem, int status, const S3Question& questi
 
 // By the store's clock, which the answer has in its Date header.
 Error wrong_clock(const HttpAnswer& answer, const S3Question& question, const S3Place& place) {
-  std::string by = "too far";
+  std::string by = "too far from";
   if (const std::optional<int64_t> theirs = parse_http_date(answer.header("Date"))) {
     const int64_t off_s = (question.unix_ms - *theirs) / 1000;
     by = fmt::format("{} minutes and {} seconds {}", std::abs(off_s) / 60, std::abs(off_s) % 60,
-                     off_s < 0 ? "behind" : "ahead");
+                     off_s < 0 ? "behind" : "ahead of");
   }
   return fail(Code::failed_precondition,
-              fmt::format("this machine's clock is {} of {}'s, which refuses requests that differ "
+              fmt::format("this machine's clock is {} {}'s, which refuses requests that differ "
                           "by more than 15 minutes; set the clock (timedatectl set-ntp true)",
                           by, place.shown_endpoint()));
 }
@@ -133,7 +133,8 @@ std::optional<Error> error_by_code(const HttpAnswer& answer, const S3Problem& pr
                                            "object",
                                            shown_target(question, place), says));
   }
-  if (code.find("Quota") != std::string_view::npos || code.find("Full") != std::string_view::npos) {
+  if (answer.status == 507 || code.find("Quota") != std::string_view::npos ||
+      code.find("Full") != std::string_view::npos) {
     return fail(Code::exhausted, fmt::format("{} has no more room {}; remove what is not needed or "
                                              "raise the limit",
                                              place.shown_endpoint(), says));
@@ -205,7 +206,10 @@ bool is_damage(const S3Problem& problem) {
 }
 
 Verdict judge_s3_problem(const S3Problem& problem, int status) {
-  if (is_expired(problem)) return Verdict::new_tokens;
+  // Keys in a file may have been replaced there since it was read, as administrators do.
+  if (is_expired(problem) || is_unknown_key(problem) || problem.code == "SignatureDoesNotMatch") {
+    return Verdict::new_tokens;
+  }
   if (is_one_of(problem.code, {"SlowDown", "SlowDownRead", "SlowDownWrite", "ServiceUnavailable",
                                "Throttling", "TooManyRequests", "RequestLimitExceeded"})) {
     return Verdict::throttle;

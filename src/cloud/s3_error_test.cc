@@ -58,6 +58,7 @@ TEST(S3Error, EachCauseIsNamedWithTheNextStep) {
            {500, "InternalError", Code::unavailable, "cannot read", "try again later"},
            {400, "EntityTooLarge", Code::invalid, "larger than the store takes", "keep less"},
            {507, "XMinioStorageFull", Code::exhausted, "no more room", "remove"},
+           {507, "InsufficientStorage", Code::exhausted, "no more room", "remove"},
            {400, "BadDigest", Code::corrupt, "arrived changed", "check the network"},
            {501, "NotImplemented", Code::failed_precondition, "does not have", "another store"},
            {400, "InvalidRequest", Code::failed_precondition, "refuses", "check"},
@@ -142,6 +143,8 @@ TEST(S3Error, VerdictsFollowTheCode) {
   EXPECT_EQ(verdict(409, "OperationAborted"), Verdict::retry);
   EXPECT_EQ(verdict(409, "ConditionalRequestConflict"), Verdict::retry);
   EXPECT_EQ(verdict(400, "ExpiredToken"), Verdict::new_tokens);
+  EXPECT_EQ(verdict(403, "InvalidAccessKeyId"), Verdict::new_tokens);
+  EXPECT_EQ(verdict(403, "SignatureDoesNotMatch"), Verdict::new_tokens);
   EXPECT_EQ(verdict(500, ""), Verdict::retry);
   for (const std::string code : {"AccessDenied", "NoSuchKey", "PreconditionFailed", "Whatever"}) {
     EXPECT_EQ(verdict(403, code), Verdict::done) << code;
