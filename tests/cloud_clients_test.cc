@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cloud_under_test.h"
 #include "core/hash.h"
@@ -85,11 +86,13 @@ class CloudClients : public testing::TestWithParam<ServerKind> {
 
 TEST_P(CloudClients, WhatWeStoredTheyRead) {
   const auto ours = objects();
-  bool created = false;
-  for (const auto& [name, bytes] : ours) {  // every second one as checkpoints are stored
-    const Status stored =
-        (created = !created) ? bucket().create(name, bytes) : bucket().put(name, bytes);
+  std::set<std::string> created;
+  size_t stored_before = 0;
+  for (const auto& [name, bytes] : ours) {  // every second one, and the large, as checkpoints are
+    const bool creates = stored_before++ % 2 == 0 || name == "large";
+    const Status stored = creates ? bucket().create(name, bytes) : bucket().put(name, bytes);
     ASSERT_TRUE(stored) << stored.error().to_string();
+    if (creates) created.insert(name);
   }
   const json said = judged("read");
   ASSERT_TRUE(said.is_object()) << said.dump();
@@ -99,6 +102,10 @@ TEST_P(CloudClients, WhatWeStoredTheyRead) {
     EXPECT_EQ(said[name].value("size", size_t{0}), bytes.size()) << name;
     EXPECT_EQ(said[name].value("sha256", ""), to_hex(sha256(bytes))) << name;
     EXPECT_TRUE(name == "large" || !said[name]["stored"].empty()) << name;
+    // What a create knows its object by, and nothing else.
+    const json& metadata = said[name]["metadata"];
+    EXPECT_EQ(metadata.size(), created.contains(name) ? 1U : 0U) << name << metadata.dump();
+    EXPECT_EQ(metadata.value("ternnonce", "").size(), created.contains(name) ? 32U : 0U) << name;
   }
 }
 

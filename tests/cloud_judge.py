@@ -4,8 +4,8 @@ Usage: cloud_judge.py write s3|az|gs BUCKET FOLDER    stores the objects of FOLD
        cloud_judge.py read s3|az|gs BUCKET FOLDER     prints JSON of all objects of the bucket
 
 objects.json is a list of {"name": ..., "file": ...}, files being in FOLDER. `read` prints, by name, the
-size and SHA-256 of what the client gives, and which checksums the store keeps of it; one that differs from
-the bytes ends the program with 1. Where the server is and with what keys is in the variables that people
+size and SHA-256 of what the client gives, which checksums the store keeps of it (one that differs from the
+bytes ends the program with 1), and its metadata. Where the server is and with what keys is in the variables that people
 set for these clients. cloud_clients_test.cc is who calls.
 """
 
@@ -60,7 +60,7 @@ class S3:
             stored["md5"] = base64.b64encode(bytes.fromhex(etag)).decode()
         if "ChecksumCRC32C" in got and "-" not in got["ChecksumCRC32C"]:
             stored["crc32c"] = got["ChecksumCRC32C"]
-        return data, stored
+        return data, stored, got["Metadata"]
 
 
 class Azure:
@@ -84,8 +84,9 @@ class Azure:
     def read(self, name):
         blob = self.container.get_blob_client(name)
         data = blob.download_blob().readall()
-        md5 = blob.get_blob_properties().content_settings.content_md5
-        return data, {"md5": base64.b64encode(md5).decode()} if md5 else {}
+        properties = blob.get_blob_properties()
+        md5 = properties.content_settings.content_md5
+        return data, {"md5": base64.b64encode(md5).decode()} if md5 else {}, properties.metadata
 
 
 class Google:
@@ -112,18 +113,20 @@ class Google:
     def read(self, name):
         blob = self.bucket.get_blob(name)
         stored = {"crc32c": blob.crc32c, "md5": blob.md5_hash}
-        return blob.download_as_bytes(), {kind: value for kind, value in stored.items() if value}
+        stored = {kind: value for kind, value in stored.items() if value}
+        return blob.download_as_bytes(), stored, blob.metadata
 
 
 def read_all(cloud):
     said = {}
     for name in cloud.names():
-        data, stored = cloud.read(name)
+        data, stored, metadata = cloud.read(name)
         for kind, value in stored.items():
             computed = crc32c_of(data) if kind == "crc32c" else md5_of(data)
             if value != computed:
                 sys.exit(f"{name}: the store's {kind} is {value}, that of the bytes {computed}")
-        said[name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "stored": sorted(stored)}
+        said[name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest(),
+                      "stored": sorted(stored), "metadata": metadata or {}}
     return said
 
 

@@ -136,9 +136,7 @@ WirePlan faulty_share(int64_t every, uint64_t seed) {
                                          {.fault = WireFault::throttle, .retry_after_s = 0},
                                          {.fault = WireFault::repeat}};
     Random random(seed, Stream::fingerprint, static_cast<uint64_t>(request.number));
-    // repeat is the last of them.
-    const size_t kinds = steps.size() - (request.is_create_only ? 1 : 0);
-    return steps[random.below(static_cast<uint32_t>(kinds))];
+    return steps[random.below(static_cast<uint32_t>(steps.size()))];
   };
 }
 
@@ -240,8 +238,6 @@ void FaultProxy::take_request(Visit& visit) {
     return;
   }
   WireRequest request{.method = std::string(head->method()), .target = std::string(head->target())};
-  request.is_create_only = head->header("if-none-match") == "*" ||
-                           request.target.find("ifGenerationMatch=0") != std::string::npos;
   visit.question = visit.in.substr(0, *size);
   if (expects) visit.question = without_header(visit.question, "expect");  // it was dealt with here
   visit.in.erase(0, *size);

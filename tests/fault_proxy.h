@@ -37,8 +37,6 @@ struct WireRequest {
   int64_t number = 0;  // from 0, in the order in which requests are complete
   std::string method;
   std::string target;  // path and query, as sent
-  // Whether it writes only if nothing is there: "If-None-Match: *", or ifGenerationMatch=0.
-  bool is_create_only = false;
 };
 
 // What happens to a request. Called on the proxy's thread.
@@ -46,9 +44,7 @@ using WirePlan = std::function<WireStep(const WireRequest&)>;
 
 // One after the other, then nothing more.
 WirePlan scripted(std::vector<WireStep> steps);
-// Every n-th request meets one of the faults or a delay, drawn by the seed. A create-only write is
-// not repeated: that the name is taken is then the only answer, and no client could know by whom.
-// REQUIRES: every > 0.
+// Every n-th request meets one of the faults or a delay, drawn by the seed. REQUIRES: every > 0.
 WirePlan faulty_share(int64_t every, uint64_t seed);
 WirePlan delayed(Milliseconds delay);
 

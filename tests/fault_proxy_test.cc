@@ -281,22 +281,6 @@ TEST(FaultProxy, ARepeatedRequestHasItsSecondAnswer) {
   EXPECT_THAT(outcome.heard, ElementsAre(kPut, kPut));
 }
 
-TEST(FaultProxy, APlanKnowsACreateOnlyWriteFromAnother) {
-  std::vector<bool> create_only;
-  FaultProxy proxy([&](const WireRequest& request) {
-    create_only.push_back(request.is_create_only);
-    EXPECT_EQ(request.method, "PUT");
-    return WireStep{.fault = WireFault::fail};
-  });
-  Caller caller(proxy);
-  for (const std::string head :
-       {"PUT /a?ifGenerationMatch=0&b=c HTTP/1.1\r\n", "PUT /a HTTP/1.1\r\nif-none-match: *\r\n",
-        "PUT /a HTTP/1.1\r\nIf-Match: *\r\n"}) {
-    caller.ask(head + "Content-Length: 0\r\n\r\n");
-  }
-  EXPECT_THAT(create_only, ElementsAre(true, true, false));
-}
-
 TEST(FaultProxy, ADelayDelaysOneRequestAndNotTheOthers) {
   Upstream upstream({answer_with("1")});
   FaultProxy proxy(scripted({{.delay = Milliseconds(60'000)}, {.delay = Milliseconds(30)}}));
@@ -325,8 +309,6 @@ TEST(FaultProxy, ASeededShareIsTheSameEveryTime) {
     EXPECT_EQ(step.fault, again({.number = number}).fault);
     EXPECT_TRUE(number % 5 == 4 || (step.fault == WireFault::none && step.delay.count() == 0));
     if (number % 5 == 4) ++drawn[step.fault];
-    const WireStep created = plan({.number = number, .is_create_only = true});
-    EXPECT_NE(created.fault, WireFault::repeat);
   }
   EXPECT_THAT(drawn, SizeIs(9));  // each of them, and delays as none
 }

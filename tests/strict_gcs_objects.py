@@ -300,6 +300,10 @@ class Objects:
             if claimed[key] not in (None, hashes[key]):
                 raise Refusal(400, "invalid", f'Provided {label} "{claimed[key]}" doesn\'t match '
                               f'calculated {label} "{hashes[key]}".')
+        metadata = told.get("metadata", {})
+        if not isinstance(metadata, dict) or any(not isinstance(value, str)
+                                                 for value in metadata.values()):
+            raise Refusal(400, "invalid", "Invalid metadata")
         self.generation += 1
         now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
         description = {
@@ -308,6 +312,8 @@ class Objects:
             "metageneration": "1", "size": str(len(data)), "storageClass": "STANDARD",
             "contentType": told.get("contentType", "application/octet-stream"),
             "etag": f"E{self.generation}", "timeCreated": now, "updated": now, **hashes}
+        if metadata:
+            description["metadata"] = metadata
         bucket[name] = (description, bytes(data))
         return 200, [], description
 

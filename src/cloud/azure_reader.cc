@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 
+#include "cloud/nonce.h"
 #include "core/crypto.h"
 #include "core/web_request.h"
 
@@ -229,27 +230,24 @@ std::vector<Result<Bytes>> AzureReader::read_all(std::span<const ObjectRange> ra
   return all;
 }
 
-Result<ObjectInfo> AzureReader::stat(const std::string& name) {
+Result<HttpAnswer> AzureReader::look(const std::string& name) {
   RETURN_IF_ERROR(check_object_name(name));
   const std::string doing = fmt::format("look at '{}'", name);
-  ASSIGN_OR_RETURN(const CloudAnswer answer,
+  ASSIGN_OR_RETURN(CloudAnswer answer,
                    client_.send({.doing = doing, .method = "HEAD", .name = name}));
   if (answer.answer.status != 200) return client_.error_of(doing, answer.answer);
-  ASSIGN_OR_RETURN(const int64_t size, content_length_of(name, answer.answer));
+  return std::move(answer.answer);
+}
+
+Result<ObjectInfo> AzureReader::stat(const std::string& name) {
+  ASSIGN_OR_RETURN(const HttpAnswer answer, look(name));
+  ASSIGN_OR_RETURN(const int64_t size, content_length_of(name, answer));
   return ObjectInfo{name, size};
 }
 
-Result<bool> AzureReader::holds(const std::string& name, BytesView bytes) {
-  const Result<ObjectInfo> info = stat(name);
-  if (!info && info.error().code == Code::not_found) return false;
-  if (!info) return info.error();
-  if (info->size_bytes != static_cast<int64_t>(bytes.size())) return false;
-  const int64_t step = options_.part_bytes * std::max<int64_t>(options_.in_flight_max, 1);
-  for (int64_t at = 0; at < info->size_bytes; at += step) {
-    ASSIGN_OR_RETURN(const Bytes stored, read(name, at, step));
-    if (stored != bytes.substr(static_cast<size_t>(at), static_cast<size_t>(step))) return false;
-  }
-  return true;
+Result<std::string> AzureReader::nonce_of(const std::string& name) {
+  ASSIGN_OR_RETURN(const HttpAnswer answer, look(name));
+  return std::string(answer.header(std::string("x-ms-meta-") + kNonceName));
 }
 
 }  // namespace tern

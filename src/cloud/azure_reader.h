@@ -24,8 +24,8 @@ class AzureReader {
   Result<Bytes> read(const std::string& name, int64_t offset, int64_t length);
   std::vector<Result<Bytes>> read_all(std::span<const ObjectRange> ranges);
   Result<ObjectInfo> stat(const std::string& name);
-  // Whether the object is there with exactly these bytes. Holds in_flight_max parts at most.
-  Result<bool> holds(const std::string& name, BytesView bytes);
+  // Of its metadata (nonce.h); empty if it has none.
+  Result<std::string> nonce_of(const std::string& name);
 
  private:
   struct Piece {
@@ -35,6 +35,8 @@ class AzureReader {
     std::string md5;  // of the object, if it was stored with one
   };
 
+  // The answer to a HEAD, if it says that the object is there.
+  Result<HttpAnswer> look(const std::string& name);
   AzureRequest request_for(const ObjectRange& range, const std::string& etag) const;
   Result<Piece> piece_of(const ObjectRange& range, HttpAnswer answer);
   Result<Piece> end_of(const ObjectRange& range, const HttpAnswer& answer);

@@ -6,6 +6,7 @@
 
 #include "cloud/azure_errors.h"
 #include "core/crypto.h"
+#include "core/token.h"
 
 namespace tern {
 namespace {
@@ -26,10 +27,6 @@ bool says_taken(const HttpAnswer& answer) {
   return answer.status == 412 || code == "BlobAlreadyExists" || code == "UnauthorizedBlobOverwrite";
 }
 
-void add_condition(AzureRequest& request, AzureWriter::Mode mode) {
-  if (mode == AzureWriter::Mode::create) request.headers.push_back({"If-None-Match", "*"});
-}
-
 // By its place and its bytes: whoever writes the same name at the same time, a block is never
 // another's under the same id. All ids of an object must be equally long.
 std::string block_id(size_t place, const Bytes& digest) {
@@ -43,35 +40,41 @@ AzureWriter::AzureWriter(AzureClient& client, AzureReader& reader, const BucketO
 
 Status AzureWriter::write(const std::string& name, BytesView bytes, Mode mode) {
   RETURN_IF_ERROR(check_object_name(name));
-  if (static_cast<int64_t>(bytes.size()) <= 2 * options_.part_bytes) {
-    return write_whole(name, bytes, mode);
-  }
-  return write_blocks(name, bytes, mode);
+  ASSIGN_OR_RETURN(std::string nonce, random_token());
+  const Write write{name, bytes, mode, std::move(nonce)};
+  const bool is_small = static_cast<int64_t>(bytes.size()) <= 2 * options_.part_bytes;
+  return is_small ? write_whole(write) : write_blocks(write);
 }
 
-Status AzureWriter::refused(const std::string& name, BytesView bytes, Mode mode,
-                            const CloudAnswer& answer) {
-  if (mode == Mode::replace || !says_taken(answer.answer)) {
-    return client_.error_of(writing(name), answer.answer);
-  }
-  if (answer.attempts == 1) return taken(name);
-  ASSIGN_OR_RETURN(const bool is_ours, reader_.holds(name, bytes));
-  if (!is_ours) return taken(name);
-  return {};
+void AzureWriter::add_condition(AzureRequest& request, const Write& write) {
+  if (write.mode != Mode::create) return;
+  request.headers.push_back({"If-None-Match", "*"});
+  request.headers.push_back({std::string("x-ms-meta-") + kNonceName, write.nonce});
 }
 
-Status AzureWriter::write_whole(const std::string& name, BytesView bytes, Mode mode) {
-  AzureRequest request{.doing = writing(name),
+Result<Writer> AzureWriter::writer_of_what_is_there(const Write& write) {
+  return writer_by(reader_.nonce_of(write.name), write.nonce);
+}
+
+Status AzureWriter::refused(const Write& write, const HttpAnswer& answer) {
+  if (write.mode == Mode::replace || !says_taken(answer)) {
+    return client_.error_of(writing(write.name), answer);
+  }
+  ASSIGN_OR_RETURN(const Writer writer, writer_of_what_is_there(write));
+  return writer == Writer::us ? Status() : taken(write.name);
+}
+
+Status AzureWriter::write_whole(const Write& write) {
+  AzureRequest request{.doing = writing(write.name),
                        .method = "PUT",
-                       .name = name,
+                       .name = write.name,
                        .headers = {{"Content-Type", kContentType},
-                                   {"Content-MD5", base64(md5(bytes))},
+                                   {"Content-MD5", base64(md5(write.bytes))},
                                    {"x-ms-blob-type", "BlockBlob"}},
-                       .body = bytes};
-  add_condition(request, mode);
+                       .body = write.bytes};
+  add_condition(request, write);
   ASSIGN_OR_RETURN(const CloudAnswer answer, client_.send(request));
-  if (answer.answer.status == 201) return {};
-  return refused(name, bytes, mode, answer);
+  return answer.answer.status == 201 ? Status() : refused(write, answer.answer);
 }
 
 Result<std::vector<std::string>> AzureWriter::stage(const std::string& name, BytesView bytes) {
@@ -105,47 +108,43 @@ Result<std::vector<std::string>> AzureWriter::stage(const std::string& name, Byt
   return ids;
 }
 
-Result<CloudAnswer> AzureWriter::commit(const std::string& name,
-                                        const std::vector<std::string>& ids, Mode mode) {
+Result<HttpAnswer> AzureWriter::commit(const Write& write, const std::vector<std::string>& ids) {
   // Latest, not Uncommitted: asked again after a lost answer, the blocks are committed already.
   std::string list = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>";
   for (const std::string& id : ids) list += "<Latest>" + id + "</Latest>";
   list += "</BlockList>";
-  AzureRequest request{.doing = writing(name),
+  AzureRequest request{.doing = writing(write.name),
                        .method = "PUT",
-                       .name = name,
+                       .name = write.name,
                        .query = {{"comp", "blocklist"}},
                        .headers = {{"Content-Type", "application/xml"},
                                    {"Content-MD5", base64(md5(list))},
                                    {"x-ms-blob-content-type", kContentType}},
                        .body = list};
-  add_condition(request, mode);
-  return client_.send(request);
+  add_condition(request, write);
+  ASSIGN_OR_RETURN(CloudAnswer answer, client_.send(request));
+  return std::move(answer.answer);
 }
 
-Status AzureWriter::write_blocks(const std::string& name, BytesView bytes, Mode mode) {
-  if (mode == Mode::create) {  // one question, rather than an upload for nothing
-    const Result<ObjectInfo> there = reader_.stat(name);
-    if (there) return taken(name);
-    if (there.error().code != Code::not_found) return there.error();
-  }
-  for (int attempt = 0; attempt < kUploadAttempts; ++attempt) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> ids, stage(name, bytes));
-    ASSIGN_OR_RETURN(const CloudAnswer answer, commit(name, ids, mode));
-    if (answer.answer.status == 201) return {};
+Status AzureWriter::write_blocks(const Write& write) {
+  for (int attempt = 0;; ++attempt) {
+    if (write.mode == Mode::create) {  // one question, rather than an upload for nothing
+      ASSIGN_OR_RETURN(const Writer writer, writer_of_what_is_there(write));
+      if (writer == Writer::us) return {};  // by the commit before
+      if (writer == Writer::others) return taken(write.name);
+    }
+    if (attempt == kUploadAttempts) break;
+    ASSIGN_OR_RETURN(const std::vector<std::string> ids, stage(write.name, write.bytes));
+    ASSIGN_OR_RETURN(const HttpAnswer answer, commit(write, ids));
+    if (answer.status == 201) return {};
     // Who finishes the name first sweeps away the blocks of all others.
-    const bool swept = azure_error_code(answer.answer) == "InvalidBlockList";
-    if (!swept) return refused(name, bytes, mode, answer);
-    if (mode == Mode::replace) continue;
-    ASSIGN_OR_RETURN(const bool is_ours, reader_.holds(name, bytes));
-    if (is_ours && answer.attempts > 1) return {};
-    const Result<ObjectInfo> there = reader_.stat(name);
-    if (there) return taken(name);
+    const bool swept = azure_error_code(answer) == "InvalidBlockList";
+    if (!swept) return refused(write, answer);
   }
   return fail(Code::unavailable,
               fmt::format("could not write '{}': {} times another writer of the same name finished "
                           "first; let one program write it",
-                          name, kUploadAttempts));
+                          write.name, kUploadAttempts));
 }
 
 }  // namespace tern

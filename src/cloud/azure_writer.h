@@ -7,6 +7,7 @@
 #include "cloud/azure_client.h"
 #include "cloud/azure_reader.h"
 #include "cloud/bucket.h"
+#include "cloud/nonce.h"
 
 namespace tern {
 
@@ -19,19 +20,27 @@ class AzureWriter {
   // Both outlive it.
   AzureWriter(AzureClient& client, AzureReader& reader, const BucketOptions& options);
 
-  // As ObjectStore::put() and create(). A create-only write whose answer was lost finds its own
-  // object when asked again: it is ours if it has our bytes.
+  // As ObjectStore::put() and create(). A create() that finds the name taken may have taken it
+  // itself: its object has its nonce.
   Status write(const std::string& name, BytesView bytes, Mode mode);
 
  private:
-  Status write_whole(const std::string& name, BytesView bytes, Mode mode);
-  Status write_blocks(const std::string& name, BytesView bytes, Mode mode);
+  struct Write {
+    const std::string& name;
+    BytesView bytes;
+    Mode mode;
+    std::string nonce;
+  };
+
+  static void add_condition(AzureRequest& request, const Write& write);
+  Status write_whole(const Write& write);
+  Status write_blocks(const Write& write);
   // Uploads the blocks; returns their ids.
   Result<std::vector<std::string>> stage(const std::string& name, BytesView bytes);
-  Result<CloudAnswer> commit(const std::string& name, const std::vector<std::string>& ids,
-                             Mode mode);
+  Result<HttpAnswer> commit(const Write& write, const std::vector<std::string>& ids);
+  Result<Writer> writer_of_what_is_there(const Write& write);
   // What an answer that is not success means.
-  Status refused(const std::string& name, BytesView bytes, Mode mode, const CloudAnswer& answer);
+  Status refused(const Write& write, const HttpAnswer& answer);
 
   AzureClient& client_;
   AzureReader& reader_;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "cloud/nonce.h"
 #include "core/crypto.h"
 #include "core/system_files.h"
 
@@ -43,6 +44,8 @@ std::optional<GcsObject> read_object(const Json& json) {
     object.generation.clear();
   }
   object.crc32c = parse_crc32c_text(text_member(json, "crc32c"));
+  const auto metadata = json.find("metadata");
+  if (metadata != json.end()) object.nonce = text_member(*metadata, kNonceName);
   return object;
 }
 

@@ -18,6 +18,7 @@ struct GcsObject {
   int64_t size_bytes = 0;
   std::string generation;          // decimal digits; empty: not said
   std::optional<uint32_t> crc32c;  // nothing: not said
+  std::string nonce;               // of its metadata (nonce.h); empty: it has none
 };
 
 struct GcsPage {

@@ -17,6 +17,17 @@ TEST(GcsJson, AnObjectIsRead) {
   EXPECT_EQ(object->crc32c, 0x9A71BB4CU);  // of "hello"
 }
 
+TEST(GcsJson, TheNonceIsReadFromTheMetadata) {
+  const auto nonce_in = [](const std::string& metadata) {
+    return parse_gcs_object(R"({"name":"a","size":"1","metadata":)" + metadata + "}").value().nonce;
+  };
+  EXPECT_EQ(nonce_in(R"({"other":"1","ternnonce":"0a1b"})"), "0a1b");
+  for (const char* none : {"{}", "null", "[]", "7", R"("ternnonce")", R"({"ternnonce":7})",
+                           R"({"ternnonce":{"ternnonce":"0a1b"}})"}) {
+    EXPECT_EQ(nonce_in(none), "") << none;
+  }
+}
+
 TEST(GcsJson, GarbageIsNoObject) {
   for (const std::string text :
        {"", "{", "[]", "null", "<html>", "{}", R"({"name":"a"})", R"({"name":"a","size":5})",

@@ -239,24 +239,11 @@ std::vector<Result<Bytes>> GcsReader::read_all(std::span<const ObjectRange> rang
 Result<GcsObject> GcsReader::stat(const std::string& name) {
   ASSIGN_OR_RETURN(const CloudAnswer answer,
                    connection_.send({.path = connection_.object_path(name) +
-                                             "?fields=name,size,generation,crc32c"}));
+                                             "?fields=name,size,generation,crc32c,metadata"}));
   if (answer.answer.status != 200) return connection_.error_of(answer.answer, kGcsRead, name);
   std::optional<GcsObject> object = parse_gcs_object(answer.answer.body);
   if (!object || object->name != name) return connection_.not_a_store(answer.answer, name);
   return std::move(*object);
-}
-
-Result<bool> GcsReader::holds(const std::string& name, BytesView bytes) {
-  ASSIGN_OR_RETURN(const GcsObject object, stat(name));
-  if (object.size_bytes != static_cast<int64_t>(bytes.size())) return false;
-  if (object.crc32c && *object.crc32c != crc32c(bytes)) return false;
-  for (int64_t at = 0; at < object.size_bytes; at += part_bytes_) {
-    ASSIGN_OR_RETURN(const Bytes part, read(name, at, part_bytes_));
-    if (part != bytes.substr(static_cast<size_t>(at), static_cast<size_t>(part_bytes_))) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace tern

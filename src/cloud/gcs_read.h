@@ -35,8 +35,6 @@ class GcsReader {
   Result<Bytes> read(const std::string& name, int64_t offset, int64_t length);
   std::vector<Result<Bytes>> read_all(std::span<const ObjectRange> ranges);
   Result<GcsObject> stat(const std::string& name);
-  // Whether the object has exactly these bytes.
-  Result<bool> holds(const std::string& name, BytesView bytes);
 
  private:
   struct Part;

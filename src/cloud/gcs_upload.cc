@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "cloud/nonce.h"
 #include "core/crc32c.h"
+#include "core/token.h"
 
 namespace tern {
 namespace {
@@ -15,20 +17,15 @@ namespace {
 constexpr int64_t kPartUnit = 256 << 10;  // all parts but the last are multiples of it
 constexpr int kSendsMax = 3;
 constexpr int kSessionsMax = 4;
-constexpr int kStuckMax = 5;
 constexpr size_t kSessionBytesMax = 8192;
 
 // REQUIRES: name is UTF-8, as every object name is.
-std::string describe(const std::string& name, BytesView bytes) {
-  return nlohmann::json{{"name", name},
-                        {"contentType", "application/octet-stream"},
-                        {"crc32c", crc32c_text(crc32c(bytes))}}
-      .dump();
-}
-
-std::string query_of(const char* type, const std::string& name, GcsUploader::Rule rule) {
-  return fmt::format("?uploadType={}&name={}{}", type, percent_encode(name),
-                     rule == GcsUploader::Rule::only_new ? "&ifGenerationMatch=0" : "");
+std::string describe(const std::string& name, BytesView bytes, const std::string& nonce) {
+  nlohmann::json json{{"name", name},
+                      {"contentType", "application/octet-stream"},
+                      {"crc32c", crc32c_text(crc32c(bytes))}};
+  if (!nonce.empty()) json["metadata"] = {{kNonceName, nonce}};
+  return json.dump();
 }
 
 }  // namespace
@@ -71,61 +68,59 @@ GcsUploader::GcsUploader(GcsConnection& connection, GcsReader& reader, const Buc
       part_bytes_(std::max(options.part_bytes / kPartUnit, int64_t{1}) * kPartUnit) {}
 
 Status GcsUploader::upload(const std::string& name, BytesView bytes, Rule rule) {
-  bool may_be_ours = false;
+  std::string nonce;
+  if (rule == Rule::only_new) {
+    ASSIGN_OR_RETURN(nonce, random_token());
+  }
+  const Write write{name, bytes, rule, nonce, describe(name, bytes, nonce)};
+  const bool is_small = static_cast<int64_t>(bytes.size()) <= whole_bytes_max_;
   for (int sends = 0; sends < kSendsMax; ++sends) {
-    const bool is_small = static_cast<int64_t>(bytes.size()) <= whole_bytes_max_;
-    ASSIGN_OR_RETURN(const Outcome outcome,
-                     is_small ? send_whole(name, bytes, rule) : send_in_parts(name, bytes, rule));
-    may_be_ours = may_be_ours || outcome.may_be_ours;
-    const int status = outcome.answer.status;
-    if (status == 200 || status == 201) return check_stored(outcome.answer, name, bytes, rule);
-    if (status == 412 && rule == Rule::only_new) return taken(name, bytes, may_be_ours);
-    if (!is_checksum_complaint(outcome.answer)) {
-      return connection_.error_of(outcome.answer, kGcsWrite, name);
-    }
+    ASSIGN_OR_RETURN(const HttpAnswer answer, is_small ? send_whole(write) : send_in_parts(write));
+    if (answer.status == 200 || answer.status == 201) return check_stored(answer, write);
+    if (answer.status == 412 && rule == Rule::only_new) return taken(write);
+    if (!is_checksum_complaint(answer)) return connection_.error_of(answer, kGcsWrite, name);
   }
   return fail(Code::corrupt, fmt::format("gs://{}/{} arrived damaged {} times, by its checksum; "
                                          "check this machine's network and memory",
                                          connection_.bucket(), name, kSendsMax));
 }
 
-Result<GcsUploader::Outcome> GcsUploader::send_whole(const std::string& name, BytesView bytes,
-                                                     Rule rule) {
-  const MultipartBody made = make_multipart_body(describe(name, bytes), bytes);
-  ASSIGN_OR_RETURN(
-      CloudAnswer sent,
-      connection_.send({.method = "POST",
-                        .path = connection_.upload_path() + query_of("multipart", name, rule),
-                        .headers = {{"Content-Type", made.content_type}},
-                        .body = made.body}));
-  return Outcome{std::move(sent.answer), sent.attempts > 1};
+std::string GcsUploader::path_of(const char* type, const Write& write) const {
+  return fmt::format("{}?uploadType={}&name={}{}", connection_.upload_path(), type,
+                     percent_encode(write.name),
+                     write.rule == Rule::only_new ? "&ifGenerationMatch=0" : "");
 }
 
-Result<GcsUploader::Outcome> GcsUploader::send_in_parts(const std::string& name, BytesView bytes,
-                                                        Rule rule) {
-  const std::string description = describe(name, bytes);
-  bool may_be_ours = false;
+Result<HttpAnswer> GcsUploader::send_whole(const Write& write) {
+  const MultipartBody made = make_multipart_body(write.description, write.bytes);
+  ASSIGN_OR_RETURN(CloudAnswer sent,
+                   connection_.send({.method = "POST",
+                                     .path = path_of("multipart", write),
+                                     .headers = {{"Content-Type", made.content_type}},
+                                     .body = made.body}));
+  return std::move(sent.answer);
+}
+
+Result<HttpAnswer> GcsUploader::send_in_parts(const Write& write) {
   for (int sessions = 0; sessions < kSessionsMax; ++sessions) {
     ASSIGN_OR_RETURN(
         CloudAnswer begun,
-        connection_.send({.method = "POST",
-                          .path = connection_.upload_path() + query_of("resumable", name, rule),
-                          .headers = {{"Content-Type", "application/json; charset=UTF-8"},
-                                      {"X-Upload-Content-Type", "application/octet-stream"},
-                                      {"X-Upload-Content-Length", std::to_string(bytes.size())}},
-                          .body = description}));
-    if (begun.answer.status != 200 && begun.answer.status != 201) {
-      return Outcome{std::move(begun.answer), may_be_ours};
-    }
-    ASSIGN_OR_RETURN(const std::string session, session_of(begun.answer, name));
-    ASSIGN_OR_RETURN(Outcome outcome, send_parts(session, name, bytes));
-    outcome.may_be_ours = outcome.may_be_ours || may_be_ours;
-    if (outcome.answer.status != 404 && outcome.answer.status != 410) return outcome;
-    may_be_ours = true;  // a session also ends by being finished
+        connection_.send(
+            {.method = "POST",
+             .path = path_of("resumable", write),
+             .headers = {{"Content-Type", "application/json; charset=UTF-8"},
+                         {"X-Upload-Content-Type", "application/octet-stream"},
+                         {"X-Upload-Content-Length", std::to_string(write.bytes.size())}},
+             .body = write.description}));
+    if (begun.answer.status != 200 && begun.answer.status != 201) return std::move(begun.answer);
+    ASSIGN_OR_RETURN(const std::string session, session_of(begun.answer, write.name));
+    ASSIGN_OR_RETURN(HttpAnswer answer, send_parts(session, write));
+    // A session also ends by being finished: then the next one finds our object.
+    if (answer.status != 404 && answer.status != 410) return answer;
   }
   return fail(Code::unavailable, fmt::format("the upload of gs://{}/{} was forgotten by the store "
                                              "{} times; try again later",
-                                             connection_.bucket(), name, kSessionsMax));
+                                             connection_.bucket(), write.name, kSessionsMax));
 }
 
 // Where to send the parts: a path on our own endpoint, whatever host the answer names, so that
@@ -142,29 +137,26 @@ Result<std::string> GcsUploader::session_of(const HttpAnswer& answer,
   return std::string(location.substr(path));
 }
 
-Result<GcsUploader::Outcome> GcsUploader::send_parts(const std::string& session,
-                                                     const std::string& name, BytesView bytes) {
-  int64_t at = 0;
-  int stuck = 0;
-  bool may_be_ours = false;
-  while (stuck < kStuckMax) {
-    ASSIGN_OR_RETURN(CloudAnswer sent, send_part(session, bytes, at));
-    may_be_ours = may_be_ours || sent.attempts > 1;
-    if (sent.answer.status != 308) return Outcome{std::move(sent.answer), may_be_ours};
+Result<HttpAnswer> GcsUploader::send_parts(const std::string& session, const Write& write) {
+  for (int64_t at = 0;;) {
+    ASSIGN_OR_RETURN(CloudAnswer sent, send_part(session, write.bytes, at));
+    if (sent.answer.status != 308) return std::move(sent.answer);
     const std::optional<int64_t> stored = stored_bytes_of(sent.answer);
-    if (!stored || *stored > static_cast<int64_t>(bytes.size())) {
-      return connection_.not_a_store(sent.answer, name);
+    if (!stored || *stored > static_cast<int64_t>(write.bytes.size())) {
+      return connection_.not_a_store(sent.answer, write.name);
     }
-    stuck = *stored > at ? 0 : stuck + 1;
+    if (*stored <= at) {
+      return fail(Code::unavailable,
+                  fmt::format("the upload of gs://{}/{} does not get past byte {}; try again later",
+                              connection_.bucket(), write.name, at));
+    }
     at = *stored;
   }
-  return fail(Code::unavailable, fmt::format("the upload of gs://{}/{} does not get past byte {}; "
-                                             "try again later",
-                                             connection_.bucket(), name, at));
 }
 
-// One part. Once its answer is lost, the further attempts do not send it again but ask how much
-// has arrived, which is answered in the same way.
+// One part. While it is not known what became of it, the further attempts do not send it again but
+// ask how much has arrived, which is answered in the same way. That nothing has is a failure like
+// others: the part is sent again, until the transport's deadline.
 Result<CloudAnswer> GcsUploader::send_part(const std::string& session, BytesView bytes,
                                            int64_t at) {
   const auto size = static_cast<int64_t>(bytes.size());
@@ -181,46 +173,49 @@ Result<CloudAnswer> GcsUploader::send_part(const std::string& session, BytesView
       connection_.request({.method = "PUT",
                            .path = session,
                            .headers = {{"Content-Range", fmt::format("bytes */{}", size)}}});
+  bool is_on_its_way = false;
   CloudRequest request;
-  request.judge = first.judge;
-  request.make = [&, asked = std::make_shared<bool>(false)](bool refresh) {
-    const bool is_first = !*asked;
-    *asked = true;
-    return is_first ? first.make(refresh) : question.make(refresh);
+  request.make = [&](bool refresh) {
+    return std::exchange(is_on_its_way, true) ? question.make(refresh) : first.make(refresh);
+  };
+  request.judge = [&](HttpAnswer& answer) {
+    const bool stands = answer.status == 308 && stored_bytes_of(answer) == at;
+    if (!stands) return first.judge(answer);
+    is_on_its_way = false;
+    return Verdict::retry;
   };
   return connection_.transport().send(request);
 }
 
-Status GcsUploader::check_stored(const HttpAnswer& answer, const std::string& name, BytesView bytes,
-                                 Rule rule) {
+Status GcsUploader::check_stored(const HttpAnswer& answer, const Write& write) {
   const std::optional<GcsObject> object = parse_gcs_object(answer.body);
-  if (!object || object->name != name || !object->crc32c) {
-    return connection_.not_a_store(answer, name);
+  if (!object || object->name != write.name || !object->crc32c) {
+    return connection_.not_a_store(answer, write.name);
   }
-  const bool is_equal =
-      object->size_bytes == static_cast<int64_t>(bytes.size()) && *object->crc32c == crc32c(bytes);
+  const bool is_equal = object->size_bytes == static_cast<int64_t>(write.bytes.size()) &&
+                        *object->crc32c == crc32c(write.bytes);
   if (is_equal) return {};
-  if (rule == Rule::only_new && !object->generation.empty()) {
+  if (write.rule == Rule::only_new && !object->generation.empty()) {
     // Nobody could create the name again while the damaged bytes have it.
-    const std::string path =
-        fmt::format("{}?ifGenerationMatch={}", connection_.object_path(name), object->generation);
+    const std::string path = fmt::format("{}?ifGenerationMatch={}",
+                                         connection_.object_path(write.name), object->generation);
     const Result<CloudAnswer> removed = connection_.send({.method = "DELETE", .path = path});
     if (!removed) return removed.error();
   }
   return fail(Code::corrupt, fmt::format("gs://{}/{} was stored with another checksum than it was "
                                          "sent with; check what is between here and the store",
-                                         connection_.bucket(), name));
+                                         connection_.bucket(), write.name));
 }
 
-Status GcsUploader::taken(const std::string& name, BytesView bytes, bool may_be_ours) {
-  if (may_be_ours) {
-    const Result<bool> is_ours = reader_.holds(name, bytes);
-    if (is_ours && *is_ours) return {};
-    if (!is_ours && is_ours.error().code != Code::not_found) return is_ours.error();
-  }
+Status GcsUploader::taken(const Write& write) {
+  const Result<GcsObject> there = reader_.stat(write.name);
+  ASSIGN_OR_RETURN(
+      const Writer writer,
+      writer_by(there ? Result<std::string>(there->nonce) : there.error(), write.nonce));
+  if (writer == Writer::us) return {};
   return fail(Code::already_exists,
               fmt::format("gs://{}/{} is there already; remove it, or use another name",
-                          connection_.bucket(), name));
+                          connection_.bucket(), write.name));
 }
 
 }  // namespace tern

@@ -32,24 +32,28 @@ class GcsUploader {
 
   GcsUploader(GcsConnection& connection, GcsReader& reader, const BucketOptions& options);
 
-  // `already_exists` if the rule is only_new and the name is taken by other bytes than these, or
-  // by these before anything was sent twice.
+  // `already_exists` if the rule is only_new and the name is taken by another write than this one,
+  // which knows its own object by its nonce.
   Status upload(const std::string& name, BytesView bytes, Rule rule);
 
  private:
-  struct Outcome {
-    HttpAnswer answer;
-    bool may_be_ours = false;  // an answer was lost: what is there may be what we sent
+  struct Write {
+    const std::string& name;
+    BytesView bytes;
+    Rule rule;
+    std::string nonce;
+    std::string description;  // JSON
   };
 
-  Result<Outcome> send_whole(const std::string& name, BytesView bytes, Rule rule);
-  Result<Outcome> send_in_parts(const std::string& name, BytesView bytes, Rule rule);
-  Result<Outcome> send_parts(const std::string& session, const std::string& name, BytesView bytes);
+  std::string path_of(const char* type, const Write& write) const;
+  Result<HttpAnswer> send_whole(const Write& write);
+  Result<HttpAnswer> send_in_parts(const Write& write);
+  Result<HttpAnswer> send_parts(const std::string& session, const Write& write);
   Result<CloudAnswer> send_part(const std::string& session, BytesView bytes, int64_t at);
   Result<std::string> session_of(const HttpAnswer& answer, const std::string& name) const;
-  Status check_stored(const HttpAnswer& answer, const std::string& name, BytesView bytes,
-                      Rule rule);
-  Status taken(const std::string& name, BytesView bytes, bool may_be_ours);
+  Status check_stored(const HttpAnswer& answer, const Write& write);
+  // For a create that was told so.
+  Status taken(const Write& write);
 
   GcsConnection& connection_;
   GcsReader& reader_;

@@ -64,30 +64,55 @@ TEST(GcsUpload, TheBoundaryIsNotInTheBytes) {
   EXPECT_THAT(other.content_type, Not(HasSubstr(boundary)));
 }
 
-TEST(GcsUpload, ATakenNameIsAlreadyThere) {
+TEST(GcsUpload, ACreateSaysWhoItIs) {
   ScriptedGcs gcs([](const Request&, int) {
-    return ScriptedGcs::complaint(412, "conditionNotMet", "did not hold");
+    return ScriptedGcs::reply(200, ScriptedGcs::described("a", "x"));
   });
-  EXPECT_EQ(gcs.bucket().create("x", "mine").error().code, Code::already_exists);
-  ASSERT_EQ(gcs.requests().size(), 1U);  // nothing was lost, so nothing is read back
-  EXPECT_THAT(gcs.requests()[0].target, HasSubstr("&ifGenerationMatch=0"));
+  ASSERT_TRUE(gcs.bucket().create("a", "x"));
+  ASSERT_TRUE(gcs.bucket().create("a", "x"));
+  ASSERT_TRUE(gcs.bucket().put("a", "x"));
+  const auto requests = gcs.requests();
+  ASSERT_EQ(requests.size(), 3U) << "no request more than the write itself";
+  EXPECT_THAT(requests[0].target, HasSubstr("&ifGenerationMatch=0"));
+  EXPECT_EQ(ScriptedGcs::nonce_of(requests[0]).size(), 32U);
+  EXPECT_NE(ScriptedGcs::nonce_of(requests[0]), ScriptedGcs::nonce_of(requests[1]));
+  EXPECT_EQ(ScriptedGcs::nonce_of(requests[2]), "");
 }
 
-TEST(GcsUpload, ALostAnswerToACreateIsResolvedByReadingBack) {
-  const auto scripted = [](const std::string& there) {
-    return [there](const Request& request, int before) {
-      if (before == 0) return ScriptedGcs::lost();
-      if (request.method == "POST")
-        return ScriptedGcs::complaint(412, "conditionNotMet", "did not hold");
-      if (request.target.find("alt=media") == std::string::npos)
-        return ScriptedGcs::reply(200, ScriptedGcs::described("x", there));
-      return ScriptedGcs::serve(request, there);
-    };
-  };
-  ScriptedGcs ours(scripted("mine"));
-  EXPECT_TRUE(ours.bucket().create("x", "mine"));
-  ScriptedGcs theirs(scripted("them"));
-  EXPECT_EQ(theirs.bucket().create("x", "mine").error().code, Code::already_exists);
+// Refused at the first attempt, as when a proxy has sent it twice; and after a reply was lost.
+TEST(GcsUpload, ATakenNameIsOursIfItHasOurNonce) {
+  for (const bool is_lost : {false, true}) {
+    for (const std::string whose : {"ours", "another's", "nobody's", "gone"}) {
+      std::string nonce;
+      ScriptedGcs gcs([&](const Request& request, int before) {
+        if (request.method == "POST") {
+          nonce = ScriptedGcs::nonce_of(request);
+          if (before == 0 && is_lost) return ScriptedGcs::lost();
+          return ScriptedGcs::complaint(412, "conditionNotMet", "did not hold");
+        }
+        if (whose == "gone") return ScriptedGcs::complaint(404, "notFound", "No such object");
+        if (whose == "another's") nonce = std::string(32, 'a');
+        if (whose == "nobody's") nonce = "";
+        return ScriptedGcs::reply(200, ScriptedGcs::described("x", "mine", nonce));
+      });
+      const Status created = gcs.bucket().create("x", "mine");
+      EXPECT_EQ(created.has_value(), whose == "ours") << whose;
+      EXPECT_EQ(created ? Code::already_exists : created.error().code, Code::already_exists);
+      EXPECT_EQ(gcs.requests().size(), is_lost ? 3U : 2U);
+      EXPECT_THAT(gcs.requests().back().target,
+                  HasSubstr("fields=name,size,generation,crc32c,meta"));
+    }
+  }
+}
+
+TEST(GcsUpload, ATakenNameThatMayNotBeLookedAtSaysWhichRightIsMissing) {
+  ScriptedGcs gcs([](const Request& request, int) {
+    return request.method == "POST" ? ScriptedGcs::complaint(412, "conditionNotMet", "no")
+                                    : ScriptedGcs::complaint(403, "forbidden", "no access");
+  });
+  const Status created = gcs.bucket().create("x", "mine");
+  EXPECT_EQ(created.error().code, Code::permission_denied);
+  EXPECT_THAT(created.error().message, HasSubstr("storage.objects.get"));
 }
 
 TEST(GcsUpload, ADamagedUploadIsSentAgainAndThenCorrupt) {
@@ -174,17 +199,66 @@ TEST(GcsUpload, AForgottenUploadIsBegunAgain) {
   EXPECT_EQ(never.bucket().put("big", uploads.bytes).error().code, Code::unavailable);
 }
 
-TEST(GcsUpload, AnUploadThatDoesNotMoveEnds) {
+// Finished, and forgotten before we heard of it: the next session finds the name taken.
+TEST(GcsUpload, AForgottenUploadThatWasFinishedIsOursByItsNonce) {
+  Uploads uploads{.bytes = Bytes(3 * kUnit, 'x')};
+  std::string nonce;
   ScriptedGcs gcs(
-      [](const Request& request, int) {
-        return request.method == "POST"
-                   ? ScriptedGcs::reply(200, "", {"Location: http://x.example/s?id=TOPSECRET"})
+      [&](const Request& request, int before) {
+        if (request.method == "GET") {
+          return ScriptedGcs::reply(200, ScriptedGcs::described("big", uploads.bytes, nonce));
+        }
+        if (before == 0) nonce = ScriptedGcs::nonce_of(request);
+        if (before == 3) return ScriptedGcs::reply(410);
+        if (before == 4) return ScriptedGcs::complaint(412, "conditionNotMet", "did not hold");
+        return uploads.answer(request);
+      },
+      kSmallParts);
+  const Status created = gcs.bucket().create("big", uploads.bytes);
+  EXPECT_TRUE(created) << created.error().to_string();
+  EXPECT_EQ(nonce.size(), 32U);
+  EXPECT_EQ(gcs.requests().size(), 6U);
+}
+
+// As long as one request may take, with a wait after each attempt.
+TEST(GcsUpload, AnUploadThatDoesNotMoveEndsAtTheDeadline) {
+  std::atomic<bool> moves_in_the_end = true;
+  ScriptedGcs gcs(
+      [&](const Request& request, int before) {
+        if (request.method == "POST") {
+          return ScriptedGcs::reply(200, "", {"Location: http://x.example/s?id=TOPSECRET"});
+        }
+        const bool is_done = moves_in_the_end && before == 12;
+        return is_done
+                   ? ScriptedGcs::reply(200, ScriptedGcs::described("big", Bytes(3 * kUnit, 'x')))
                    : ScriptedGcs::reply(308);
       },
       kSmallParts);
+  const Status patient = gcs.bucket().put("big", Bytes(3 * kUnit, 'x'));
+  EXPECT_TRUE(patient) << patient.error().to_string();
+  for (const Request& request : gcs.requests()) {
+    if (request.method == "PUT") {
+      EXPECT_EQ(request.header("content-range"), "bytes 0-262143/786432");
+    }
+  }
+  moves_in_the_end = false;
   const Status put = gcs.bucket().put("big", Bytes(3 * kUnit, 'x'));
   EXPECT_EQ(put.error().code, Code::unavailable);
+  EXPECT_THAT(put.error().message, HasSubstr("does not get past byte 0"));
   EXPECT_THAT(put.error().message, Not(HasSubstr("TOPSECRET")));
+  EXPECT_LT(gcs.requests().size(), 100U) << "asked without a pause";
+}
+
+TEST(GcsUpload, AnUploadThatGoesBackEnds) {
+  Uploads uploads{.bytes = Bytes(3 * kUnit, 'x')};
+  ScriptedGcs gcs(
+      [&](const Request& request, int before) {
+        const Reply reply = uploads.answer(request);
+        return before % 2 == 0 && before > 0 ? ScriptedGcs::reply(308) : reply;
+      },
+      kSmallParts);
+  EXPECT_EQ(gcs.bucket().put("big", uploads.bytes).error().code, Code::unavailable);
+  EXPECT_EQ(gcs.requests().size(), 3U);
 }
 
 TEST(GcsUpload, GarbageInALargeUploadIsCalledThat) {

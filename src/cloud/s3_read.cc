@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "cloud/nonce.h"
 #include "core/system_files.h"
 #include "core/web_request.h"
 
@@ -41,6 +42,10 @@ std::optional<int64_t> size_by_part(const HttpAnswer& answer, int64_t offset, in
   const auto got = static_cast<int64_t>(answer.body.size());
   if (got != std::min(length, range->total - offset)) return std::nullopt;
   return range->total;
+}
+
+std::string nonce_in(const HttpAnswer& answer) {
+  return std::string(answer.header(std::string("x-amz-meta-") + kNonceName));
 }
 
 Error replaced(const std::string& name) {
@@ -178,36 +183,31 @@ std::vector<Result<Bytes>> S3Reader::get_ranges(std::span<const ObjectRange> ran
   return all;
 }
 
-Result<ObjectInfo> S3Reader::stat(const std::string& name) {
+Result<S3Reader::Seen> S3Reader::look(const std::string& name) {
   ASSIGN_OR_RETURN(CloudAnswer got, client_.send({.method = "HEAD", .name = name}));
   const HttpAnswer& answer = got.answer;
   if (answer.status == 200) {
     const std::optional<int64_t> size = parse_whole_number(answer.header("Content-Length"));
     const bool is_object = size && *size >= 0 && !answer.header("ETag").empty();
     if (!is_object) return not_an_s3(answer, client_.place());
-    return ObjectInfo{name, *size};
+    return Seen{*size, nonce_in(answer)};
   }
   if (answer.status == 404) return client_.error(answer, kS3Read, name);
   // HEAD says no without a word; the same question as GET is answered with the reason.
   ASSIGN_OR_RETURN(CloudAnswer why, client_.send(range_request(name, 0, 1)));
   const std::optional<int64_t> size = size_by_part(why.answer, 0, 1);
-  if (size) return ObjectInfo{name, *size};
+  if (size) return Seen{*size, nonce_in(why.answer)};
   return client_.error(why.answer, kS3Read, name);
 }
 
-Result<bool> S3Reader::holds(const std::string& name, BytesView bytes) {
-  const Result<ObjectInfo> info = stat(name);
-  if (!info && info.error().code == Code::not_found) return false;
-  if (!info) return info.error();
-  if (info->size_bytes != static_cast<int64_t>(bytes.size())) return false;
-  const auto step = static_cast<size_t>(options_.part_bytes);
-  for (size_t at = 0; at < bytes.size(); at += step) {
-    const BytesView ours = bytes.substr(at, step);
-    ASSIGN_OR_RETURN(const Bytes theirs,
-                     get_range(name, static_cast<int64_t>(at), static_cast<int64_t>(ours.size())));
-    if (theirs != ours) return false;
-  }
-  return true;
+Result<ObjectInfo> S3Reader::stat(const std::string& name) {
+  ASSIGN_OR_RETURN(const Seen seen, look(name));
+  return ObjectInfo{name, seen.size_bytes};
+}
+
+Result<std::string> S3Reader::nonce_of(const std::string& name) {
+  ASSIGN_OR_RETURN(Seen seen, look(name));
+  return std::move(seen.nonce);
 }
 
 }  // namespace tern

@@ -23,8 +23,8 @@ class S3Reader {
   Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length);
   std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges);
   Result<ObjectInfo> stat(const std::string& name);
-  // Whether the object is there and has exactly these bytes. By parts.
-  Result<bool> holds(const std::string& name, BytesView bytes);
+  // Of its metadata (nonce.h); empty if it has none.
+  Result<std::string> nonce_of(const std::string& name);
 
  private:
   // One version of the object, as the first part of it tells.
@@ -33,6 +33,12 @@ class S3Reader {
     int64_t size_bytes = 0;
   };
 
+  struct Seen {
+    int64_t size_bytes = 0;
+    std::string nonce;
+  };
+
+  Result<Seen> look(const std::string& name);
   // `aborted` if the object was replaced meanwhile.
   Result<Bytes> read_once(const std::string& name, int64_t offset, int64_t length);
   Result<Bytes> read_past_end(const std::string& name, int64_t offset, int64_t length);

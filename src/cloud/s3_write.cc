@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cloud/xml.h"
+#include "core/token.h"
 
 namespace tern {
 namespace {
@@ -26,6 +27,10 @@ void add_condition(S3Request& request, S3WriteMode mode) {
   if (mode == S3WriteMode::create_only) request.headers.push_back({"If-None-Match", "*"});
 }
 
+HttpHeader nonce_header(const std::string& nonce) {
+  return {std::string("x-amz-meta-") + kNonceName, nonce};
+}
+
 // S3 begins its 200 before it knows the outcome of a completion, and may then say no. After a
 // conflict the parts are gone, so that the same request again cannot help.
 std::optional<Verdict> judge_completion(HttpAnswer& answer) {
@@ -40,28 +45,31 @@ std::optional<Verdict> judge_completion(HttpAnswer& answer) {
 }  // namespace
 
 Status S3Writer::write(const std::string& name, BytesView bytes, S3WriteMode mode) {
+  ASSIGN_OR_RETURN(std::string nonce, random_token());
+  const Write write{name, bytes, mode, std::move(nonce)};
   const bool in_parts = bytes.size() > 2 * part_bytes_for(bytes.size());
-  return in_parts ? write_in_parts(name, bytes, mode) : write_whole(name, bytes, mode);
+  return in_parts ? write_in_parts(write) : write_whole(write);
 }
 
-Status S3Writer::write_whole(const std::string& name, BytesView bytes, S3WriteMode mode) {
-  S3Request request{.method = "PUT", .name = name, .body = bytes, .is_upload = true};
-  add_condition(request, mode);
+Status S3Writer::write_whole(const Write& write) {
+  S3Request request{.method = "PUT", .name = write.name, .body = write.bytes, .is_upload = true};
+  add_condition(request, write.mode);
+  const bool creates = write.mode == S3WriteMode::create_only;
+  if (creates) request.headers.push_back(nonce_header(write.nonce));
   ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
   const HttpAnswer& answer = got.answer;
   if (answer.status / 100 == 2 && !answer.header("ETag").empty()) return {};
-  if (answer.status == 412 && mode == S3WriteMode::create_only) {
-    return taken_after(got.attempts, name, bytes);
-  }
-  return client_.error(answer, kS3Write, name);
+  if (answer.status == 412 && creates) return taken(write);
+  return client_.error(answer, kS3Write, write.name);
 }
 
-Status S3Writer::taken_after(int64_t attempts, const std::string& name, BytesView bytes) {
-  if (attempts > 1) {
-    ASSIGN_OR_RETURN(const bool is_ours, reader_.holds(name, bytes));
-    if (is_ours) return {};
-  }
-  return is_taken(client_.bucket(), name);
+Result<Writer> S3Writer::writer_of_what_is_there(const Write& write) {
+  return writer_by(reader_.nonce_of(write.name), write.nonce);
+}
+
+Status S3Writer::taken(const Write& write) {
+  ASSIGN_OR_RETURN(const Writer writer, writer_of_what_is_there(write));
+  return writer == Writer::us ? Status() : is_taken(client_.bucket(), write.name);
 }
 
 size_t S3Writer::part_bytes_for(size_t size) const {
@@ -70,50 +78,55 @@ size_t S3Writer::part_bytes_for(size_t size) const {
   return std::max(wanted, (size + kPartsMax - 1) / kPartsMax);
 }
 
-Status S3Writer::write_in_parts(const std::string& name, BytesView bytes, S3WriteMode mode) {
+Status S3Writer::write_in_parts(const Write& write) {
   for (int i = 0; i < kConflictsMax; ++i) {
-    if (mode == S3WriteMode::create_only) {
+    if (write.mode == S3WriteMode::create_only) {
       // Asked first: many bytes would be sent only to hear at the end that the name is taken.
-      const Result<ObjectInfo> there = reader_.stat(name);
-      if (there) return is_taken(client_.bucket(), name);
-      if (there.error().code != Code::not_found) return there.error();
+      ASSIGN_OR_RETURN(const Writer writer, writer_of_what_is_there(write));
+      if (writer == Writer::us) return {};  // by an upload before this one
+      if (writer == Writer::others) return is_taken(client_.bucket(), write.name);
     }
-    const Status status = upload_once(name, bytes, mode);
+    const Status status = upload_once(write);
     if (status || status.error().code != Code::aborted) return status;
   }
   return fail(Code::unavailable,
               fmt::format("s3://{}/{} was being written by others {} times; try again",
-                          client_.bucket(), name, kConflictsMax));
+                          client_.bucket(), write.name, kConflictsMax));
 }
 
-Status S3Writer::upload_once(const std::string& name, BytesView bytes, S3WriteMode mode) {
-  ASSIGN_OR_RETURN(Upload upload, begin(name));
-  Status status = send_parts(upload, bytes);
-  if (status) status = complete(upload, bytes, mode);
+Status S3Writer::upload_once(const Write& write) {
+  ASSIGN_OR_RETURN(Upload upload, begin(write));
+  Status status = send_parts(upload);
+  if (status) status = complete(upload);
   if (!status) abort(upload);
   return status;
 }
 
-Result<S3Writer::Upload> S3Writer::begin(const std::string& name) {
-  S3Request request{.method = "POST", .name = name, .query = {{"uploads", ""}}};
+Result<S3Writer::Upload> S3Writer::begin(const Write& write) {
+  // With the nonce whatever the mode: an end that was carried out twice must be known too.
+  S3Request request{.method = "POST",
+                    .name = write.name,
+                    .query = {{"uploads", ""}},
+                    .headers = {nonce_header(write.nonce)}};
   if (client_.uses_crc32c()) request.headers.push_back({"x-amz-checksum-algorithm", "CRC32C"});
   ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
   const HttpAnswer& answer = got.answer;
-  if (answer.status != 200) return client_.error(answer, kS3Write, name);
+  if (answer.status != 200) return client_.error(answer, kS3Write, write.name);
   const Result<XmlNode> xml = parse_xml(answer.body);
-  Upload upload{.name = name};
+  Upload upload{.write = write, .id = "", .etags = {}};
   if (xml && xml->name == "InitiateMultipartUploadResult") upload.id = xml->text_of("UploadId");
   if (upload.id.empty()) return not_an_s3(answer, client_.place());
   return upload;
 }
 
-Status S3Writer::send_parts(Upload& upload, BytesView bytes) {
+Status S3Writer::send_parts(Upload& upload) {
+  const BytesView bytes = upload.write.bytes;
   const size_t part_bytes = part_bytes_for(bytes.size());
   std::vector<S3Request> parts;
   for (size_t at = 0; at < bytes.size(); at += part_bytes) {
     parts.push_back(
         {.method = "PUT",
-         .name = upload.name,
+         .name = upload.write.name,
          .query = {{"partNumber", std::to_string(parts.size() + 1)}, {"uploadId", upload.id}},
          .body = bytes.substr(at, part_bytes),
          .is_upload = true});
@@ -123,33 +136,34 @@ Status S3Writer::send_parts(Upload& upload, BytesView bytes) {
     RETURN_IF_ERROR(got);
     const std::string_view etag = got->answer.header("ETag");
     if (got->answer.status / 100 != 2 || etag.empty()) {
-      return client_.error(got->answer, kS3Write, upload.name);
+      return client_.error(got->answer, kS3Write, upload.write.name);
     }
     upload.etags.emplace_back(etag);
   }
   return {};
 }
 
-Status S3Writer::complete(const Upload& upload, BytesView bytes, S3WriteMode mode) {
-  const size_t part_bytes = part_bytes_for(bytes.size());
+Status S3Writer::complete(const Upload& upload) {
+  const Write& write = upload.write;
+  const size_t part_bytes = part_bytes_for(write.bytes.size());
   std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (size_t i = 0; i < upload.etags.size(); ++i) {
     body += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag>", i + 1,
                         escape_xml(upload.etags[i]));
     if (client_.uses_crc32c()) {
       body += fmt::format("<ChecksumCRC32C>{}</ChecksumCRC32C>",
-                          crc32c_text(bytes.substr(i * part_bytes, part_bytes)));
+                          crc32c_text(write.bytes.substr(i * part_bytes, part_bytes)));
     }
     body += "</Part>";
   }
   body += "</CompleteMultipartUpload>";
   S3Request request{.method = "POST",
-                    .name = upload.name,
+                    .name = write.name,
                     .query = {{"uploadId", upload.id}},
                     .headers = {{"Content-Type", "application/xml"}},
                     .body = body};
   request.judge_first = [](HttpAnswer& answer) { return judge_completion(answer); };
-  add_condition(request, mode);
+  add_condition(request, write.mode);
   ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
   const HttpAnswer& answer = got.answer;
   const S3Problem problem = read_s3_problem(answer);
@@ -158,23 +172,23 @@ Status S3Writer::complete(const Upload& upload, BytesView bytes, S3WriteMode mod
     const bool is_done = xml && xml->name == "CompleteMultipartUploadResult";
     return is_done ? Status() : not_an_s3(answer, client_.place());
   }
-  if (answer.status == 412) return taken_after(got.attempts, upload.name, bytes);
+  if (answer.status == 412) return taken(write);
   if (problem.code == "ConditionalRequestConflict") {
     return fail(Code::aborted, "another creator was writing the same name");
   }
-  // Completed by an attempt whose answer was lost, or removed by somebody.
-  if (problem.code == "NoSuchUpload" && got.attempts > 1) {
-    ASSIGN_OR_RETURN(const bool is_ours, reader_.holds(upload.name, bytes));
-    if (is_ours) return {};
-    if (mode == S3WriteMode::create_only) return fail(Code::aborted, "the upload was lost");
+  // Completed by a request whose answer we did not get, or removed by somebody.
+  if (problem.code == "NoSuchUpload") {
+    ASSIGN_OR_RETURN(const Writer writer, writer_of_what_is_there(write));
+    if (writer == Writer::us) return {};
+    if (write.mode == S3WriteMode::create_only) return fail(Code::aborted, "the upload was lost");
   }
-  return client_.error(answer, kS3Write, upload.name);
+  return client_.error(answer, kS3Write, write.name);
 }
 
 // What cannot be aborted now is by abort_uploads(), or by the bucket's own rules.
 void S3Writer::abort(const Upload& upload) {
-  const Result<CloudAnswer> ignored =
-      client_.send({.method = "DELETE", .name = upload.name, .query = {{"uploadId", upload.id}}});
+  const Result<CloudAnswer> ignored = client_.send(
+      {.method = "DELETE", .name = upload.write.name, .query = {{"uploadId", upload.id}}});
   static_cast<void>(ignored);
 }
 

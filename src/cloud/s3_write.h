@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cloud/bucket.h"
+#include "cloud/nonce.h"
 #include "cloud/s3_client.h"
 #include "cloud/s3_read.h"
 #include "core/result.h"
@@ -25,27 +26,33 @@ class S3Writer {
   // As ObjectStore's put() and create(). No byte is copied. Of what fails half-way nothing stays:
   // an upload in parts is aborted, as far as the store can be reached.
   //
-  // A create() whose answer was lost finds the name taken when it is sent again. It reads the
-  // object back: equal bytes are its own. Writers who race must therefore write different bytes.
+  // A create() that finds the name taken may have taken it itself: its object has its nonce.
   Status write(const std::string& name, BytesView bytes, S3WriteMode mode);
 
  private:
+  struct Write {
+    const std::string& name;
+    BytesView bytes;
+    S3WriteMode mode;
+    std::string nonce;
+  };
   struct Upload {
-    std::string name;
+    const Write& write;
     std::string id;
     std::vector<std::string> etags;
   };
 
-  Status write_whole(const std::string& name, BytesView bytes, S3WriteMode mode);
-  Status write_in_parts(const std::string& name, BytesView bytes, S3WriteMode mode);
+  Status write_whole(const Write& write);
+  Status write_in_parts(const Write& write);
   // `aborted`: another creator was in the way, and the outcome is open.
-  Status upload_once(const std::string& name, BytesView bytes, S3WriteMode mode);
-  Result<Upload> begin(const std::string& name);
-  Status send_parts(Upload& upload, BytesView bytes);
-  Status complete(const Upload& upload, BytesView bytes, S3WriteMode mode);
+  Status upload_once(const Write& write);
+  Result<Upload> begin(const Write& write);
+  Status send_parts(Upload& upload);
+  Status complete(const Upload& upload);
   void abort(const Upload& upload);
-  // For a create that found the name taken after `attempts` requests.
-  Status taken_after(int64_t attempts, const std::string& name, BytesView bytes);
+  Result<Writer> writer_of_what_is_there(const Write& write);
+  // For a create that was told so.
+  Status taken(const Write& write);
   size_t part_bytes_for(size_t size) const;
 
   S3Client& client_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 
@@ -20,7 +21,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
-using testing::StartsWith;
 
 class S3WriteTest : public S3BucketTest {
  protected:
@@ -62,34 +62,64 @@ class S3WriteTest : public S3BucketTest {
   std::map<int, std::string> parts_ GUARDED_BY(mutex_);
 };
 
-TEST_F(S3WriteTest, CreateAsksForANameThatIsFree) {
+TEST_F(S3WriteTest, CreateAsksForANameThatIsFreeAndSaysWhoItIs) {
   handler_ = [](const Request&) { return stored(); };
   EXPECT_TRUE(bucket().create("a", "x"));
-  EXPECT_EQ(server_.requests().front().header("if-none-match"), "*");
+  EXPECT_TRUE(bucket().create("a", "x"));
   EXPECT_TRUE(bucket().put("a", "x"));
-  EXPECT_EQ(server_.requests().back().header("if-none-match"), "");
+  const std::vector<Request> requests = server_.requests();
+  ASSERT_THAT(requests, SizeIs(3)) << "no request more than the write itself";
+  EXPECT_EQ(requests[0].header("if-none-match"), "*");
+  EXPECT_THAT(nonce_of(requests[0]), SizeIs(32));
+  EXPECT_NE(nonce_of(requests[0]), nonce_of(requests[1]));
+  EXPECT_THAT(requests[0].header("authorization"), HasSubstr(";x-amz-meta-ternnonce"));
+  EXPECT_EQ(requests[2].header("if-none-match"), "");
+  EXPECT_EQ(nonce_of(requests[2]), "");
 }
 
-TEST_F(S3WriteTest, ATakenNameIsToldAtOnce) {
-  handler_ = [](const Request&) { return no(412, "PreconditionFailed"); };
-  EXPECT_EQ(bucket().create("a", "x").error().code, Code::already_exists);
-  EXPECT_THAT(asked(), SizeIs(1)) << "the first answer needs no reading back";
-}
-
-TEST_F(S3WriteTest, ALostReplyIsResolvedByReadingBack) {
-  for (const std::string there : {"mine", "some", "other bytes"}) {
-    std::atomic<int> puts = 0;
-    handler_ = [&](const Request& request) {
-      if (request.method != "PUT") return serve(request, there, "\"1\"");
-      if (++puts == 1) return Reply{"", Reply::Then::close};
-      return no(412, "PreconditionFailed");
-    };
-    const Status created = bucket().create("a", "mine");
-    EXPECT_EQ(created.has_value(), there == "mine") << there;
-    if (!created) {
-      EXPECT_EQ(created.error().code, Code::already_exists);
+// Refused at the first attempt, as when a proxy has sent it twice; and after a reply was lost.
+TEST_F(S3WriteTest, ATakenNameIsOursIfItHasOurNonce) {
+  for (const bool is_lost : {false, true}) {
+    for (const std::string whose : {"ours", "another's", "nobody's", "gone"}) {
+      std::atomic<int> puts = 0;
+      handler_ = [&](const Request& request) {
+        if (request.method == "PUT") {
+          if (++puts == 1 && is_lost) return Reply{"", Reply::Then::close};
+          return no(412, "PreconditionFailed");
+        }
+        const std::string nonce = nonce_of(server_.requests()[server_.requests().size() - 2]);
+        if (whose == "ours") return serve(request, "mine", "\"1\"", nonce);
+        if (whose == "another's") return serve(request, "mine", "\"1\"", std::string(32, 'a'));
+        if (whose == "nobody's") return serve(request, "mine", "\"1\"");
+        return Reply{"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"};
+      };
+      const Status created = bucket().create("a", "mine");
+      EXPECT_EQ(created.has_value(), whose == "ours") << whose;
+      EXPECT_EQ(created ? Code::already_exists : created.error().code, Code::already_exists);
+      EXPECT_EQ(asked().back(), "HEAD /runs/a");
+      EXPECT_EQ(puts, is_lost ? 2 : 1);
     }
   }
+}
+
+TEST_F(S3WriteTest, AllAttemptsHaveOneNonce) {
+  std::atomic<int> puts = 0;
+  handler_ = [&](const Request&) { return ++puts < 4 ? no(503, "SlowDown") : stored(); };
+  EXPECT_TRUE(bucket().create("a", "x"));
+  const std::vector<Request> requests = server_.requests();
+  for (const Request& request : requests) EXPECT_EQ(nonce_of(request), nonce_of(requests[0]));
+  EXPECT_THAT(requests, SizeIs(4));
+}
+
+TEST_F(S3WriteTest, ATakenNameThatMayNotBeLookedAtSaysWhichRightIsMissing) {
+  handler_ = [](const Request& request) {
+    if (request.method == "PUT") return no(412, "PreconditionFailed");
+    if (request.method == "GET") return no(403, "AccessDenied");
+    return Reply{"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"};
+  };
+  const Status created = bucket().create("a", "x");
+  EXPECT_EQ(created.error().code, Code::permission_denied);
+  EXPECT_THAT(created.error().message, HasSubstr("s3:GetObject"));
 }
 
 TEST_F(S3WriteTest, AConflictOfCreatorsIsTriedAgain) {
@@ -176,22 +206,39 @@ TEST_F(S3WriteTest, ACompletionThatFailsAfterItsStatusIsSeen) {
   EXPECT_EQ(bucket().put("big", large_).error().code, Code::failed_precondition);
 }
 
-TEST_F(S3WriteTest, ALostCompletionIsResolvedByReadingBack) {
-  for (const bool arrived : {true, false}) {
-    std::atomic<int> completions = 0;
-    const std::string there = arrived ? large_ : large_.substr(1);
-    handler_ = [&](const Request& request) {
-      const bool reads = request.method == "GET" || request.method == "HEAD";
-      if (reads && completions > 0) return serve(request, there, "\"1\"");
-      return take_upload(request, [&](const Request&) {
-        if (++completions == 1) return Reply{"", Reply::Then::close};
-        return no(404, "NoSuchUpload");
-      });
-    };
-    const Status created = bucket().create("big", large_);
-    EXPECT_EQ(created.has_value(), arrived);
-    if (!created) {
-      EXPECT_EQ(created.error().code, Code::already_exists);
+// Completed, but the answer was that of a second request: what a proxy makes of it, and what comes
+// of a reply that was lost.
+TEST_F(S3WriteTest, ACompletionIsOursIfTheObjectHasOurNonce) {
+  const std::vector<std::pair<int, std::string>> answers = {{404, "NoSuchUpload"},
+                                                            {412, "PreconditionFailed"}};
+  for (const auto& [status, code] : answers) {
+    for (const bool creates : {true, false}) {
+      for (const bool is_ours : {true, false}) {
+        const size_t before = server_.requests().size();
+        std::atomic<bool> is_completed = false;
+        std::string nonce;
+        handler_ = [&](const Request& request) {
+          if (request.target.ends_with("?uploads")) nonce = nonce_of(request);
+          if (request.method == "HEAD" && is_completed) {
+            return serve(request, large_, "\"1\"", is_ours ? nonce : std::string(32, 'a'));
+          }
+          return take_upload(request, [&](const Request&) {
+            is_completed = true;
+            return no(status, code);
+          });
+        };
+        const Status written =
+            creates ? bucket().create("big", large_) : bucket().put("big", large_);
+        EXPECT_EQ(written.has_value(), is_ours) << code << creates;
+        if (!written && creates) {
+          EXPECT_EQ(written.error().code, Code::already_exists);
+        }
+        const auto is_abort = [](const std::string& line) { return line.starts_with("DELETE"); };
+        const std::vector<std::string> all = asked();
+        const std::vector<std::string> lines(all.begin() + static_cast<int64_t>(before), all.end());
+        EXPECT_EQ(std::ranges::any_of(lines, is_abort), !is_ours);
+        EXPECT_THAT(nonce, SizeIs(32));
+      }
     }
   }
 }
@@ -206,6 +253,21 @@ TEST_F(S3WriteTest, AConflictAtTheEndBeginsTheUploadAgain) {
   EXPECT_TRUE(bucket().create("big", large_));
   EXPECT_EQ(completions, 2);
   EXPECT_THAT(asked(), Contains("DELETE /runs/big?uploadId=u%2F1"));
+}
+
+TEST_F(S3WriteTest, AConflictWithOurOwnUploadIsSuccess) {
+  std::string nonce;
+  std::atomic<int> completions = 0;
+  handler_ = [&](const Request& request) {
+    if (request.target.ends_with("?uploads")) nonce = nonce_of(request);
+    if (request.method == "HEAD" && completions > 0) return serve(request, large_, "\"1\"", nonce);
+    return take_upload(request, [&](const Request&) {
+      ++completions;
+      return no(409, "ConditionalRequestConflict");
+    });
+  };
+  EXPECT_TRUE(bucket().create("big", large_));
+  EXPECT_EQ(completions, 1);
 }
 
 TEST_F(S3WriteTest, AnUploadWithoutAnIdIsNoStores) {

@@ -55,10 +55,19 @@ class ScriptedGcs {
                                      status, message, reason));
   }
   // What the store says of an object.
-  static std::string described(const std::string& name, BytesView bytes) {
+  static std::string described(const std::string& name, BytesView bytes,
+                               const std::string& nonce = "") {
+    const std::string metadata =
+        nonce.empty() ? "" : fmt::format(R"(,"metadata":{{"ternnonce":"{}"}})", nonce);
     return fmt::format(
-        R"({{"kind":"storage#object","name":"{}","size":"{}","generation":"7","crc32c":"{}"}})",
-        name, bytes.size(), crc32c_text(crc32c(bytes)));
+        R"({{"kind":"storage#object","name":"{}","size":"{}","generation":"7","crc32c":"{}"{}}})",
+        name, bytes.size(), crc32c_text(crc32c(bytes)), metadata);
+  }
+  // Of the description that a request has in its body; empty if it has none.
+  static std::string nonce_of(const Request& request) {
+    const std::string before = R"("metadata":{"ternnonce":")";
+    const size_t at = request.body.find(before);
+    return at == std::string::npos ? "" : request.body.substr(at + before.size(), 32);
   }
   // A good answer to a ranged read.
   static Reply serve(const Request& request, const std::string& bytes,

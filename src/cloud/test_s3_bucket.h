@@ -50,9 +50,15 @@ class S3BucketTest : public testing::Test {
   static Reply no(int status, const std::string& code) {
     return answer(status, fmt::format("<Error><Code>{}</Code><Message>m</Message></Error>", code));
   }
+  // Of a request, or of the metadata that it makes.
+  static std::string nonce_of(const Request& request) {
+    return request.header("x-amz-meta-ternnonce");
+  }
   // The range of `object` that is asked for, or only its head, if If-Match holds.
-  static Reply serve(const Request& request, const std::string& object, const std::string& etag) {
-    const std::string tag = "ETag: " + etag;
+  static Reply serve(const Request& request, const std::string& object, const std::string& etag,
+                     const std::string& nonce = "") {
+    std::string tag = "ETag: " + etag;
+    if (!nonce.empty()) tag += "\r\nX-Amz-Meta-Ternnonce: " + nonce;
     if (request.method == "HEAD") {
       return {
           fmt::format("HTTP/1.1 200 OK\r\n{}\r\nContent-Length: {}\r\n\r\n", tag, object.size())};

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
+#include "core/token.h"
 #include "storage/proc_stat.h"
 
 namespace tern {
@@ -35,16 +34,8 @@ std::string Holder::to_string() const {
 }
 
 Result<Holder> this_process() {
-  std::array<unsigned char, 16> random;
-  // Up to 256 bytes come whole or not at all (getrandom(2)).
-  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-    return fail(Code::internal,
-                fmt::format("no random bytes for this process's token: {}; check that the kernel "
-                            "and its sandbox allow getrandom",
-                            std::generic_category().message(errno)));
-  }
   Holder me;
-  for (unsigned char byte : random) me.token += fmt::format("{:02x}", byte);
+  ASSIGN_OR_RETURN(me.token, random_token());
   me.host = host_name();
   me.boot_id = read_boot_id();
   me.pid_namespace = read_link("/proc/self/ns/pid");
