@@ -80,7 +80,8 @@ class HttpClient::Driver {
  public:
   using State = Call::State;
 
-  explicit Driver(const HttpOptions& options) : options_(options) {}
+  explicit Driver(const HttpOptions& options)
+      : options_(options), certificates_(options.certificates) {}
   ~Driver();
 
   bool has_bells() const { return bell_.fd() >= 0 && stop_bell_.fd() >= 0; }
@@ -104,6 +105,7 @@ class HttpClient::Driver {
   void end_finished(std::vector<Running>& running);
 
   const HttpOptions options_;
+  TrustedCertificates certificates_;
   SystemClock clock_;     // of the network's time, which no test can move
   const Bell bell_;       // for the thread
   const Bell stop_bell_;  // rings from the destruction on, and is never hushed
@@ -144,7 +146,7 @@ Result<HttpClient::Driver::Lane> HttpClient::Driver::try_take_lane(const HttpReq
   };
   auto found = std::find_if(idle_.rbegin(), idle_.rend(), fits);
   if (found == idle_.rend() && lanes_ < options_.connections_max) {
-    ASSIGN_OR_RETURN(Lane lane, HttpLane::create(options_));
+    ASSIGN_OR_RETURN(Lane lane, HttpLane::create(options_, certificates_));
     ++lanes_;
     return lane;
   }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -123,6 +124,31 @@ TEST_F(HttpClientTlsTest, ManyMegabytesComeBackOverOneConnection) {
       EXPECT_EQ(answer->header("x-connections"), "1");
     }
   }
+}
+
+TEST_F(HttpClientTlsTest, CertificatesAreReadOnceForAllConnections) {
+  const auto client = HttpClient::create({.certificates = file("later.pem")});
+  ASSERT_TRUE(client);
+  const HttpRequest request{.method = "PUT", .url = url_, .body = "hello"};
+  const Result<HttpAnswer> too_early = (*client)->send(request);
+  ASSERT_FALSE(too_early);
+  EXPECT_EQ(too_early.error().code, Code::invalid) << too_early.error().message;
+  EXPECT_THAT(too_early.error().message, AllOf(HasSubstr("later.pem"), HasSubstr("SSL_CERT_FILE")));
+  fs::copy(file("cert.pem"), file("later.pem"));
+  EXPECT_EQ((*client)->send(request).value_or({}).body, "hello");
+  fs::remove(file("later.pem"));
+  // Until one of them needed a new connection, as those that go at once do.
+  int connections = 0;
+  for (int round = 0; round < 100 && connections < 3; ++round) {
+    std::vector<HttpClient::Call> calls;
+    for (int i = 0; i < 8; ++i) calls.push_back((*client)->start(request));
+    for (HttpClient::Call& call : calls) {
+      const Result<HttpAnswer> answer = call.wait();
+      ASSERT_TRUE(answer) << answer.error().message;
+      connections = std::max(connections, std::stoi(std::string(answer->header("x-connections"))));
+    }
+  }
+  EXPECT_GE(connections, 3);
 }
 
 // "http" where "https" is spoken.

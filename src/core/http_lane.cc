@@ -87,8 +87,11 @@ bool changes_nothing(const HttpRequest& request) {
 
 }  // namespace
 
-HttpLane::HttpLane(const HttpOptions& options)
-    : options_(options), multi_(curl_multi_init()), easy_(curl_easy_init()) {}
+HttpLane::HttpLane(const HttpOptions& options, TrustedCertificates& certificates)
+    : options_(options),
+      certificates_(certificates),
+      multi_(curl_multi_init()),
+      easy_(curl_easy_init()) {}
 
 HttpLane::~HttpLane() {
   abandon();
@@ -96,8 +99,9 @@ HttpLane::~HttpLane() {
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, nullptr);
 }
 
-Result<std::unique_ptr<HttpLane>> HttpLane::create(const HttpOptions& options) {
-  std::unique_ptr<HttpLane> lane(new HttpLane(options));
+Result<std::unique_ptr<HttpLane>> HttpLane::create(const HttpOptions& options,
+                                                   TrustedCertificates& certificates) {
+  std::unique_ptr<HttpLane> lane(new HttpLane(options, certificates));
   CURLM* const multi = lane->multi_.get();
   if (multi == nullptr || lane->easy_ == nullptr ||
       curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) != CURLM_OK ||
@@ -160,10 +164,13 @@ Status HttpLane::prepare() {
   options.set(CURLOPT_PREREQFUNCTION, on_request);
   options.set(CURLOPT_PREREQDATA, this);
   if (!options_.proxies) options.set(CURLOPT_NOPROXY, "*");
-  if (!options_.certificates.empty()) {
-    options.set(CURLOPT_CAINFO, options_.certificates.c_str());
-    options.set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  // None that libcurl would read by itself.
+  for (const CURLoption certificates :
+       {CURLOPT_CAINFO, CURLOPT_CAPATH, CURLOPT_PROXY_CAINFO, CURLOPT_PROXY_CAPATH}) {
+    options.set(certificates, static_cast<const char*>(nullptr));
   }
+  options.set(CURLOPT_SSL_CTX_FUNCTION, on_tls);
+  options.set(CURLOPT_SSL_CTX_DATA, this);
   if (options.failed != CURLE_OK) {
     return curl_failure(options.failed, "", shown_url(request_->url));
   }
@@ -294,6 +301,13 @@ int HttpLane::on_socket(CURL*, curl_socket_t socket, int what, void* user, void*
       ((what & CURL_POLL_IN) != 0 ? POLLIN : 0) | ((what & CURL_POLL_OUT) != 0 ? POLLOUT : 0);
   sockets.push_back({.fd = socket, .events = static_cast<short>(events), .revents = 0});
   return 0;
+}
+
+// Called for each new connection that is encrypted, also for one to a proxy.
+CURLcode HttpLane::on_tls(CURL*, void* context, void* user) {
+  auto& lane = *static_cast<HttpLane*>(user);
+  lane.failure_ = lane.certificates_.give_to(static_cast<SSL_CTX*>(context));
+  return lane.failure_ ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
 }
 
 // Called for each time that the request is sent. libcurl sends it again, on a new connection, when

@@ -12,6 +12,7 @@
 
 #include "core/http_client.h"
 #include "core/http_head.h"
+#include "core/trusted_certificates.h"
 
 namespace tern {
 
@@ -24,7 +25,9 @@ namespace tern {
 //   answer = lane->finish();
 class HttpLane {
  public:
-  static Result<std::unique_ptr<HttpLane>> create(const HttpOptions& options);
+  // Both outlive it.
+  static Result<std::unique_ptr<HttpLane>> create(const HttpOptions& options,
+                                                  TrustedCertificates& certificates);
   ~HttpLane();
   HttpLane(const HttpLane&) = delete;
   HttpLane& operator=(const HttpLane&) = delete;
@@ -48,9 +51,10 @@ class HttpLane {
   void advance(std::span<const pollfd> ready, Nanoseconds now);
 
  private:
-  explicit HttpLane(const HttpOptions& options);
+  HttpLane(const HttpOptions& options, TrustedCertificates& certificates);
 
   static int on_socket(CURL*, curl_socket_t socket, int what, void* user, void*);
+  static CURLcode on_tls(CURL*, void* context, void* user);
   static int on_request(void* user, char*, char*, int, int);
   static size_t on_header(char* data, size_t size, size_t count, void* user);
   static size_t on_body(char* data, size_t size, size_t count, void* user);
@@ -74,6 +78,7 @@ class HttpLane {
   };
 
   const HttpOptions& options_;
+  TrustedCertificates& certificates_;
   const std::unique_ptr<CURLM, CloseMulti> multi_;
   const std::unique_ptr<CURL, CloseEasy> easy_;  // after multi_: closed first
   std::string host_;
