@@ -373,9 +373,9 @@ TEST_F(DownloadTest, RedirectsAreFollowedToTheWebOnly) {
   std::ofstream(folder_ / "secret") << "secret";
   const std::string local = "file://" + (folder_ / "secret").string();
   TestHttpServer server([&](const Request& request) -> Answer {
-    if (request.path == "/file") return {.status = 302, .headers = {"Location: moved?x=1"}};
-    if (request.path == "/moved?x=1") return serve_file(request, body_, kTag);
-    if (request.path == "/loop") return {.status = 301, .headers = {"Location: /loop"}};
+    if (request.target == "/file") return {.status = 302, .headers = {"Location: moved?x=1"}};
+    if (request.target == "/moved?x=1") return serve_file(request, body_, kTag);
+    if (request.target == "/loop") return {.status = 301, .headers = {"Location: /loop"}};
     return {.status = 302, .headers = {"Location: " + local}};
   });
   DownloadSetup how = setup(server);
@@ -455,8 +455,8 @@ TEST_F(DownloadTest, MistakesAreSaidBeforeAnythingIsDone) {
 
 TEST_F(DownloadTest, TheSizeIsAskedForWithoutTheFile) {
   TestHttpServer server([&](const Request& request) -> Answer {
-    if (request.path == "/unknown") return {.length = Answer::Length::not_told};
-    if (request.path == "/none") return {.status = 404};
+    if (request.target == "/unknown") return {.length = Answer::Length::not_told};
+    if (request.target == "/none") return {.status = 404};
     return serve_file(request, body_, kTag);
   });
   EXPECT_EQ(download_bytes(server.url()).value_or(-1), 300'000);

@@ -1,95 +1,49 @@
 // HttpClient against Python's server with TLS: certificates are verified, connections kept.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "core/http_client.h"
+#include "core/test_python_server.h"
 
 namespace tern {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Sends back what it gets, says its port in the named pipe, and ends with its standard input. The
-// header says how many connections there have been.
-constexpr char kServer[] = R"(
-import http.server, ssl, sys, threading
-class Echo(http.server.BaseHTTPRequestHandler):
+// Sends back what it gets. The header says how many connections there have been.
+constexpr char kEcho[] = R"(
+class handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     connections = 0
     def setup(self):
-        Echo.connections += 1
+        handler.connections += 1
         super().setup()
     def do_PUT(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)
         self.send_header("Content-Length", len(body))
-        self.send_header("x-connections", Echo.connections)
+        self.send_header("x-connections", handler.connections)
         self.end_headers()
         self.wfile.write(body)
-    def log_message(self, *_):
-        pass
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-tls.load_cert_chain(sys.argv[2], sys.argv[3])
-server.socket = tls.wrap_socket(server.socket, server_side=True)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-with open(sys.argv[1], "w") as pipe:
-    pipe.write(f"{server.server_port}\n")
-sys.stdin.read()
 )";
 
-class HttpClientTlsTest : public testing::Test {
+class HttpClientTlsTest : public PythonServerTest {
  protected:
   void SetUp() override {
-    std::string folder = testing::TempDir() + "http_client_tls_XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-    if (std::system("python3 -c 'import http.server, ssl' 2>/dev/null") != 0) {
-      GTEST_SKIP() << "no python3 with ssl: no foreign server to talk to";
-    }
-    if (std::system(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-                     "-days 2 -subj /CN=test -addext subjectAltName=IP:127.0.0.1 -keyout " +
-                     file("key.pem") + " -out " + file("cert.pem") + " 2>/dev/null")
-                        .c_str()) != 0) {
-      GTEST_SKIP() << "no openssl program: no certificate to refuse";
-    }
-    std::ofstream(file("server.py")) << kServer;
-    ASSERT_EQ(mkfifo(file("port").c_str(), 0600), 0);
-    server_ = popen(("exec python3 " + file("server.py") + " " + file("port") + " " +
-                     file("cert.pem") + " " + file("key.pem") + " >/dev/null 2>&1")
-                        .c_str(),
-                    "we");
-    ASSERT_NE(server_, nullptr);
-    int port = 0;
-    std::ifstream(file("port")) >> port;
-    ASSERT_GT(port, 0);
-    url_ = "https://127.0.0.1:" + std::to_string(port) + "/";
+    PythonServerTest::SetUp();
+    if (IsSkipped()) return;
+    if (!make_certificate()) GTEST_SKIP() << "no openssl program: no certificate to refuse";
+    start_server(kEcho);
   }
-  void TearDown() override {
-    if (server_ != nullptr) pclose(server_);
-    fs::remove_all(folder_);
-  }
-
-  std::string file(const char* name) const { return (folder_ / name).string(); }
 
   // With this file of certificates.
   Result<HttpAnswer> put(const std::string& url, const std::string& certificates) {
     ASSIGN_OR_RETURN(const auto client, HttpClient::create({.certificates = certificates}));
     return client->send({.method = "PUT", .url = url, .body = "hello"});
   }
-
-  fs::path folder_;
-  std::string url_;
-  std::FILE* server_ = nullptr;
 };
 
 TEST_F(HttpClientTlsTest, ACertificateIsTrustedOnlyIfItIsGiven) {

@@ -1,5 +1,5 @@
 // A web server on loopback for tests that keeps its connections, many at once, and sends what the
-// test says to the byte. (test_http_server.h is the simple one: one connection for each answer.)
+// test says to the byte. (test_http_server.h is for files: one connection for each answer.)
 #pragma once
 
 #include <arpa/inet.h>
@@ -36,6 +36,11 @@ class TestWebServer {
     std::string header(const std::string& name) const {
       const auto found = headers.find(name);
       return found == headers.end() ? "" : found->second;
+    }
+    // Of "Range: bytes=N-"; 0 without one.
+    size_t first_byte() const {
+      const std::string range = header("range");
+      return range.starts_with("bytes=") ? std::stoull(range.substr(6)) : 0;
     }
   };
 
