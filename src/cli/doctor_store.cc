@@ -33,14 +33,6 @@ Status read_back(ObjectStore& store, const std::string& name) {
               "what was written reads otherwise; is this address that of an object store?");
 }
 
-// What to do about what does not work; the error's own words come first.
-std::string advice(const StoreTrial& trial) {
-  if (trial.error->code != Code::permission_denied) return "";
-  return fmt::format(
-      "grant these credentials the right to {}; docs/stores.md lists the least that is needed",
-      trial.what);
-}
-
 }  // namespace
 
 std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock) {
@@ -82,14 +74,13 @@ std::string format_store_findings(const StoreFindings& findings) {
     } else if (!trial.error) {
       rows.push_back({trial.what, "works", fmt::format("{:.0f} ms", trial.ms)});
     } else {
-      const std::string next = advice(trial);
-      rows.push_back({trial.what, fmt::format("FAILS: {}{}", trial.error->message,
-                                              next.empty() ? "" : "; " + next)});
+      rows.push_back({trial.what, "FAILS: " + trial.error->message});
     }
   }
   text += format_table(rows, "llr");
   text += can_keep_runs(findings) ? "Runs and data can be kept here.\n"
-                                  : "Runs cannot be kept here until that is mended.\n";
+                                  : "Runs cannot be kept here until that is mended; docs/stores.md "
+                                    "lists the least rights that are needed.\n";
   return text;
 }
 
@@ -99,10 +90,7 @@ nlohmann::json store_findings_json(const StoreFindings& findings) {
     nlohmann::json entry = {{"works", trial.was_tried && !trial.error}, {"ms", trial.ms}};
     if (!trial.was_tried) entry["ms"] = nullptr;
     entry["problem"] = nullptr;
-    if (trial.error) {
-      entry["problem"] = trial.error->to_string();
-      entry["to_do"] = advice(trial);
-    }
+    if (trial.error) entry["problem"] = trial.error->to_string();
     trials[trial.what] = std::move(entry);
   }
   return {{"address", findings.address},

@@ -155,9 +155,10 @@ TEST(DoctorOfAStore, SaysWhatDoesNotAndWhatToDo) {
   SystemClock clock;
   StoreFindings findings{.address = "s3://bucket/x", .trials = try_store(faulty, clock)};
   EXPECT_FALSE(can_keep_runs(findings));
-  findings.trials[0].error = fail(Code::permission_denied, "no right to list");
+  // What to do is the error's to say: a wrong key and a missing right have the same code.
+  findings.trials[0].error = fail(Code::permission_denied, "a wrong key; check it");
   const std::string text = format_store_findings(findings);
-  EXPECT_THAT(text, HasSubstr("FAILS: no right to list; grant these credentials"));
+  EXPECT_THAT(text, HasSubstr("FAILS: a wrong key; check it\n"));
   EXPECT_THAT(text, HasSubstr("read         not tried"));
   const auto json = store_findings_json(findings);
   EXPECT_EQ(json["can_keep_runs"], false);

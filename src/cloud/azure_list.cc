@@ -28,7 +28,9 @@ std::optional<int64_t> size_of(const std::string& text) {
 }  // namespace
 
 Result<AzurePage> parse_azure_page(BytesView xml) {
-  ASSIGN_OR_RETURN(const XmlNode root, parse_xml(xml));
+  const Result<XmlNode> parsed = parse_xml(xml);
+  if (!parsed) return not_a_listing("cannot be read: " + parsed.error().message);
+  const XmlNode& root = *parsed;
   const XmlNode* blobs = root.child("Blobs");
   if (root.name != "EnumerationResults" || blobs == nullptr) {
     return not_a_listing("is some other document");

@@ -67,7 +67,7 @@ Result<AzurePage> AzureStore::list_page(const std::string& prefix, const std::st
   if (!marker.empty()) request.query.emplace_back("marker", marker);
   ASSIGN_OR_RETURN(const CloudAnswer answer, client_.send(request));
   if (answer.answer.status != 200) return client_.error_of(request.doing, answer.answer);
-  return parse_azure_page(answer.answer.body).at("list objects");
+  return parse_azure_page(answer.answer.body).at("list " + client_.credentials().endpoint());
 }
 
 Result<std::vector<ObjectInfo>> AzureStore::list(const std::string& prefix) {

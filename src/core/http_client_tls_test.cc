@@ -88,9 +88,9 @@ TEST_F(HttpClientTlsTest, CertificatesAreReadOnceForAllConnections) {
   ASSERT_FALSE(too_early);
   EXPECT_EQ(too_early.error().code, Code::invalid) << too_early.error().message;
   EXPECT_THAT(too_early.error().message, AllOf(HasSubstr("later.pem"), HasSubstr("SSL_CERT_FILE")));
-  fs::copy(file("cert.pem"), file("later.pem"));
+  std::filesystem::copy(file("cert.pem"), file("later.pem"));
   EXPECT_EQ((*client)->send(request).value_or({}).body, "hello");
-  fs::remove(file("later.pem"));
+  std::filesystem::remove(file("later.pem"));
   // Until one of them needed a new connection, as those that go at once do.
   int connections = 0;
   for (int round = 0; round < 100 && connections < 3; ++round) {
