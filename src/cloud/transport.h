@@ -41,7 +41,7 @@ struct CloudRequest {
 struct CloudAnswer {
   HttpAnswer answer;
   // 1: the first attempt was answered. Above 1, an earlier one may have been carried out although
-  // its answer was lost: who creates reads back what is there.
+  // its answer was lost; but also one may be carried out twice (nonce.h).
   int64_t attempts = 1;
 };
 
