@@ -29,6 +29,12 @@ inline BytesView take_part(BytesView& bytes) {
   return part;
 }
 
+// What an error may say to people, whatever came: short, and nothing that a terminal would obey.
+inline void check_told(const Error& error) {
+  TERN_CHECK(!error.message.empty() && error.message.size() < 2000);
+  for (const char c : error.message) TERN_CHECK(c >= ' ' && c <= '~');
+}
+
 }  // namespace tern
 
 #define TERN_FUZZ(function)                                                 \

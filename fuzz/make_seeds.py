@@ -382,6 +382,74 @@ def weights():
     keep("safetensors", "zip_deflated", zip_of(files, zipfile.ZIP_DEFLATED) + zipped)
 
 
+def s3s():
+    """The last byte is the status, by its place in try_s3() of fuzz_s3.cc."""
+    def document(name, inside):
+        return (f'<?xml version="1.0" encoding="UTF-8"?>\n<{name} xmlns="http://s3.amazonaws.com/'
+                f'doc/2006-03-01/">{inside}</{name}>').encode()
+
+    def error(code, more=""):
+        return (f"<Error><Code>{code}</Code><Message>no</Message>{more}<RequestId>1</RequestId>"
+                "</Error>").encode()
+
+    contents = ("<Contents><Key>{}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+                "<ETag>&quot;1&quot;</ETag><Size>{}</Size></Contents>")
+    upload = ("<Upload><Key>a%20b</Key><UploadId>u1</UploadId>"
+              "<Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload>")
+    more = "<IsTruncated>true</IsTruncated>"
+    url = "<EncodingType>url</EncodingType>"
+    keep("s3", "list", document("ListBucketResult", contents.format("a/b", 5) +
+                                contents.format("&#233;&amp;", 0)) + b"\x00")
+    keep("s3", "list_goes_on", document("ListBucketResult", url + more + "<NextContinuationToken>"
+                                        "x=</NextContinuationToken>" +
+                                        contents.format("a%2Bb+c", 5)) + b"\x00")
+    keep("s3", "uploads", document("ListMultipartUploadsResult", url + upload + more +
+                                   "<NextKeyMarker>k</NextKeyMarker>"
+                                   "<NextUploadIdMarker>u</NextUploadIdMarker>") + b"\x00")
+    keep("s3", "upload_begun", document("InitiateMultipartUploadResult",
+                                        "<UploadId>u1</UploadId>") + b"\x00")
+    keep("s3", "upload_done", document("CompleteMultipartUploadResult",
+                                       "<ETag>1</ETag>") + b"\x00")
+    keep("s3", "removal", document("DeleteResult", "<Error><Key>a</Key><Code>AccessDenied</Code>"
+                                   "</Error>") + b"\x00")
+    keep("s3", "late_error", error("InternalError") + b"\x00")
+    keep("s3", "no_key", error("NoSuchKey") + b"\x06")
+    keep("s3", "denied", error("AccessDenied") + b"\x05")
+    keep("s3", "signature", error("SignatureDoesNotMatch") + b"\x05")
+    keep("s3", "skewed", error("RequestTimeTooSkewed") + b"\x05")
+    keep("s3", "elsewhere", error("PermanentRedirect", "<Region>eu-west-1</Region>") + b"\x02")
+    keep("s3", "page", b"<html><body>It works!</body></html>\x00")
+    keep("s3", "region_header", b"eu-west-1\x86")
+
+
+def azures():
+    """The last byte is the status and, from 64 and 128, which headers: fuzz_azure.cc."""
+    def blob(name, more="", properties="<Content-Length>5</Content-Length>"):
+        return f"<Blob>{name}{more}<Properties>{properties}</Properties></Blob>"
+
+    def listing(inside, marker=""):
+        return ('\ufeff<?xml version="1.0" encoding="utf-8"?><EnumerationResults>'
+                f"<Blobs>{inside}</Blobs><NextMarker>{marker}</NextMarker>"
+                "</EnumerationResults>").encode()
+
+    def error(code):
+        return (f'\ufeff<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code>'
+                "<Message>no\nRequestId:1</Message></Error>").encode()
+
+    keep("azure", "list", listing(blob("<Name>a/b</Name>") +
+                                  blob('<Name Encoded="true">c%EF%BF%BE</Name>')) + b"\x00")
+    folder = "<ResourceType>directory</ResourceType>"
+    keep("azure", "list_goes_on", listing(blob("<Name>d</Name>", "", folder), "2!8!x") + b"\x00")
+    keep("azure", "denied", error("AuthorizationPermissionMismatch") + b"\x06")
+    keep("azure", "refused", error("AuthenticationFailed") + bytes([6 + 13 * 5]))
+    keep("azure", "no_container", error("ContainerNotFound") + b"\x07")
+    keep("azure", "busy", error("ServerBusy") + b"\x0c")
+    keep("azure", "date", b"Wed, 15 Nov 2023 12:00:00 GMT" + bytes([6 + 13 * 5]))
+    keep("azure", "code_header", b"AuthenticationFailed" + bytes([6 + 13 * 10]))
+    keep("azure", "token", b'{"access_token":"ey.x","expires_in":"3599","expires_on":"1"}\x00')
+    keep("azure", "page", b"<html><body>It works!</body></html>\x00")
+
+
 if __name__ == "__main__":
-    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards, weights):
+    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards, weights, s3s, azures):
         make()

@@ -120,4 +120,16 @@ Result<std::vector<std::string>> parse_s3_removal(BytesView text) {
   return failed;
 }
 
+Result<std::string> parse_s3_upload_id(BytesView text) {
+  ASSIGN_OR_RETURN(const XmlNode xml, parse_document(text, "InitiateMultipartUploadResult"));
+  std::string id = xml.text_of("UploadId");
+  if (id.empty()) return fail(Code::corrupt, "the answer has no upload's id");
+  return id;
+}
+
+Status check_s3_completion(BytesView text) {
+  RETURN_IF_ERROR(parse_document(text, "CompleteMultipartUploadResult"));
+  return {};
+}
+
 }  // namespace tern

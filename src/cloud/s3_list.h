@@ -1,4 +1,5 @@
-// The XML of S3's lists: which objects there are, which uploads, and what could not be removed.
+// The XML of S3's answers: which objects there are, which uploads, what could not be removed, and
+// what became of an upload in parts.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,11 @@ std::string delete_objects_xml(std::span<const std::string> names);
 
 // The names that DeleteObjects did not remove, of those that were there.
 Result<std::vector<std::string>> parse_s3_removal(BytesView xml);
+
+// The id of the upload that CreateMultipartUpload has begun; never empty.
+Result<std::string> parse_s3_upload_id(BytesView xml);
+// Whether CompleteMultipartUpload says that the object is there; else `corrupt`.
+Status check_s3_completion(BytesView xml);
 
 // Of encoding-type=url: %XX and '+' for a blank. `corrupt` for a '%' with something else after it.
 Result<std::string> decode_s3_name(std::string_view text);

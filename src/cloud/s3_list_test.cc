@@ -119,5 +119,19 @@ TEST(S3List, ARemovalNamesWhatStayed) {
   EXPECT_FALSE(parse_s3_removal("<Error/>"));
 }
 
+TEST(S3List, AnUploadIsKnownByItsIdAndItsEnd) {
+  EXPECT_EQ(parse_s3_upload_id("<InitiateMultipartUploadResult><UploadId>u+1</UploadId>"
+                               "</InitiateMultipartUploadResult>")
+                .value(),
+            "u+1");
+  EXPECT_TRUE(check_s3_completion("<CompleteMultipartUploadResult/>"));
+  for (const char* text : {"", "<html/>", "<InitiateMultipartUploadResult/>",
+                           "<InitiateMultipartUploadResult><UploadId/>",
+                           "<Error><Code>InternalError</Code></Error>"}) {
+    EXPECT_EQ(parse_s3_upload_id(text).error().code, Code::corrupt) << text;
+    EXPECT_EQ(check_s3_completion(text).error().code, Code::corrupt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tern

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cloud/s3_list.h"
 #include "cloud/xml.h"
 #include "core/token.h"
 
@@ -31,9 +32,9 @@ HttpHeader nonce_header(const std::string& nonce) {
   return {std::string("x-amz-meta-") + kNonceName, nonce};
 }
 
-// S3 begins its 200 before it knows the outcome of a completion, and may then say no. After a
-// conflict the parts are gone, so that the same request again cannot help.
-std::optional<Verdict> judge_completion(HttpAnswer& answer) {
+}  // namespace
+
+std::optional<Verdict> judge_s3_completion(HttpAnswer& answer) {
   if (answer.status == 409) return Verdict::done;
   if (answer.status != 200) return std::nullopt;
   const S3Problem problem = read_s3_problem(answer);
@@ -41,8 +42,6 @@ std::optional<Verdict> judge_completion(HttpAnswer& answer) {
   answer.status = problem.code == "PreconditionFailed" ? 412 : 500;
   return judge_s3_problem(problem, answer.status);
 }
-
-}  // namespace
 
 Status S3Writer::write(const std::string& name, BytesView bytes, S3WriteMode mode) {
   ASSIGN_OR_RETURN(std::string nonce, random_token());
@@ -112,11 +111,9 @@ Result<S3Writer::Upload> S3Writer::begin(const Write& write) {
   ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
   const HttpAnswer& answer = got.answer;
   if (answer.status != 200) return client_.error(answer, kS3Write, write.name);
-  const Result<XmlNode> xml = parse_xml(answer.body);
-  Upload upload{.write = write, .id = "", .etags = {}};
-  if (xml && xml->name == "InitiateMultipartUploadResult") upload.id = xml->text_of("UploadId");
-  if (upload.id.empty()) return not_an_s3(answer, client_.place());
-  return upload;
+  Result<std::string> id = parse_s3_upload_id(answer.body);
+  if (!id) return not_an_s3(answer, client_.place());
+  return Upload{.write = write, .id = std::move(*id), .etags = {}};
 }
 
 Status S3Writer::send_parts(Upload& upload) {
@@ -162,15 +159,13 @@ Status S3Writer::complete(const Upload& upload) {
                     .query = {{"uploadId", upload.id}},
                     .headers = {{"Content-Type", "application/xml"}},
                     .body = body};
-  request.judge_first = [](HttpAnswer& answer) { return judge_completion(answer); };
+  request.judge_first = [](HttpAnswer& answer) { return judge_s3_completion(answer); };
   add_condition(request, write.mode);
   ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
   const HttpAnswer& answer = got.answer;
   const S3Problem problem = read_s3_problem(answer);
   if (answer.status == 200) {
-    const Result<XmlNode> xml = parse_xml(answer.body);
-    const bool is_done = xml && xml->name == "CompleteMultipartUploadResult";
-    return is_done ? Status() : not_an_s3(answer, client_.place());
+    return check_s3_completion(answer.body) ? Status() : not_an_s3(answer, client_.place());
   }
   if (answer.status == 412) return taken(write);
   if (problem.code == "ConditionalRequestConflict") {

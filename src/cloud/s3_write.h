@@ -1,6 +1,7 @@
 // Writing objects of a bucket: in one request, or in parts that become one object at the end.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ enum class S3WriteMode {
   replace,
   create_only,  // If-None-Match: *
 };
+
+// Of the answer to CompleteMultipartUpload, whose status it mends: S3 begins its 200 before it
+// knows the outcome, and may then say no. After a conflict the parts are gone, so that the same
+// request again cannot help. Nothing: as any other answer is judged.
+std::optional<Verdict> judge_s3_completion(HttpAnswer& answer);
 
 // Borrowed by a bucket; safe from any thread; every call blocks. Names have been checked.
 class S3Writer {
