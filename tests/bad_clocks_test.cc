@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "forked_run.h"
+#include "storage/disk_store.h"
 #include "storage/file_door.h"
 #include "storage/prefix_store.h"
 #include "storage/sequence.h"
@@ -139,7 +140,7 @@ TEST_F(BadClocks, ARunThatIsTakenWhileAnyRequestIsSlowPublishesNothingMore) {
     std::filesystem::remove(scratch_ / "run.log");
     const int exit_code = train("run", [&](ForkedWorld& world) {
       world.store.inject(request, Fault::delay, [&] {
-        PrefixStore checkpoints(world.disk, "checkpoints");
+        PrefixStore checkpoints(world.kept, "checkpoints");
         Holder other = world.setup.me;
         other.token = "another";
         other.boot_id = "another boot";

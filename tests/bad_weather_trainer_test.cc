@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "forked_run.h"
+#include "storage/disk_store.h"
 #include "storage/file_door.h"
 #include "storage/ledger.h"
 #include "storage/prefix_store.h"

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/log.h"
+#include "storage/disk_store.h"
 #include "storage/file_door.h"
 #include "storage/ledger.h"
 #include "storage/prefix_store.h"
@@ -44,20 +45,26 @@ class BucketShaped final : public ObjectStore {
   ObjectStore& inner_;
 };
 
+std::shared_ptr<ObjectStore> open_folder(const std::filesystem::path& run) {
+  static RealFileDoor door;  // has no state
+  auto disk = DiskStore::open(run, door);
+  if (!disk) return nullptr;
+  return std::move(*disk);
+}
+
 [[noreturn]] void be_a_process(const std::filesystem::path& run, const RunConfig& config,
                                const ForkedProcess& process) {
-  RealFileDoor door;
   SimClock clock;
   std::FILE* quiet = std::fopen((run.string() + ".log").c_str(), "a");
   Log log(clock, Level::info, quiet);
   NoticeBoard board;
-  auto disk = DiskStore::open(run, door);
+  const std::shared_ptr<ObjectStore> kept = process.open ? process.open() : open_folder(run);
   auto me = this_process();
   auto data = open_run_data(config);
-  if (!disk.has_value() || !me.has_value() || !data.has_value()) _exit(kExitInternal);
-  BucketShaped bucket(**disk);
-  ObjectStore& shaped = process.shape == StoreShape::bucket ? static_cast<ObjectStore&>(bucket)
-                                                            : static_cast<ObjectStore&>(**disk);
+  if (kept == nullptr || !me.has_value() || !data.has_value()) _exit(kExitInternal);
+  BucketShaped bucket(*kept);
+  ObjectStore& shaped =
+      process.shape == StoreShape::bucket ? static_cast<ObjectStore&>(bucket) : *kept;
   FaultyStore store(shaped);
   TrainerSetup setup{.config = config,
                      .run_name = run.string(),
@@ -67,7 +74,7 @@ class BucketShaped final : public ObjectStore {
                      .clock = &clock,
                      .log = &log,
                      .board = &board};
-  ForkedWorld world{.clock = clock, .board = board, .disk = **disk, .store = store, .setup = setup};
+  ForkedWorld world{.clock = clock, .board = board, .kept = *kept, .store = store, .setup = setup};
   setup.on_step = [&](const StepEvent& event) {
     clock.advance(std::chrono::seconds(1));
     if (world.on_step) world.on_step(event);
@@ -115,12 +122,16 @@ std::vector<std::string> requests_of(const std::filesystem::path& run) {
 }
 
 Remains read_remains(const std::filesystem::path& run) {
+  const std::shared_ptr<ObjectStore> folder = open_folder(run);
+  EXPECT_NE(folder, nullptr) << run;
+  return folder == nullptr ? Remains() : read_remains(*folder);
+}
+
+Remains read_remains(ObjectStore& run) {
   Remains remains;
-  remains.weights = read_text(run / "model.safetensors");
-  RealFileDoor door;
-  const auto disk = DiskStore::open(run, door);
+  remains.weights = run.get("model.safetensors").value_or("");
   int64_t skipped = 0;
-  const auto lines = read_json_records(**disk, kMetricsObject, skipped);
+  const auto lines = read_json_records(run, kMetricsObject, skipped);
   EXPECT_TRUE(lines.has_value());
   std::map<int64_t, std::string> epochs;
   for (nlohmann::json json : lines.value_or({})) {
@@ -135,7 +146,7 @@ Remains read_remains(const std::filesystem::path& run) {
     place = json.dump();
   }
   for (const auto& [epoch, text] : epochs) remains.epochs += text + "\n";
-  PrefixStore checkpoints(**disk, "checkpoints");
+  PrefixStore checkpoints(run, "checkpoints");
   const auto newest = newest_checkpoint(checkpoints);
   if (newest.has_value() && newest->found) {
     for (const Blob& blob : newest->found->record.blobs) remains.blobs.push_back(blob.sha256);
@@ -143,9 +154,9 @@ Remains read_remains(const std::filesystem::path& run) {
   return remains;
 }
 
-int64_t interrupt_every() {
+int64_t interrupt_every(int64_t otherwise) {
   const char* text = std::getenv("TERN_INTERRUPT_EVERY");
-  return text == nullptr ? 1 : std::max(1, std::atoi(text));
+  return text == nullptr ? otherwise : std::max(1, std::atoi(text));
 }
 
 }  // namespace tern

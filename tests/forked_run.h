@@ -8,13 +8,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/clock.h"
 #include "preempt/notice.h"
-#include "storage/disk_store.h"
 #include "storage/faulty_store.h"
+#include "storage/object_store.h"
 #include "train/trainer.h"
 
 namespace tern {
@@ -29,7 +30,7 @@ RunConfig tiny_config(const std::filesystem::path& data);
 struct ForkedWorld {
   SimClock& clock;
   NoticeBoard& board;
-  DiskStore& disk;      // what is really there
+  ObjectStore& kept;    // what is really there
   FaultyStore& store;   // what the process sees of it
   TrainerSetup& setup;  // its on_step is set by the fork
   std::function<void(const StepEvent&)> on_step;
@@ -39,7 +40,11 @@ struct ForkedWorld {
 // each line of them is a request that can fail.
 enum class StoreShape { folder, bucket };
 
+// Opens the store that a run is kept in; nothing if that fails. Each process opens its own.
+using OpenRun = std::function<std::shared_ptr<ObjectStore>()>;
+
 struct ForkedProcess {
+  OpenRun open;  // not given: the folder RUN
   StoreShape shape = StoreShape::folder;
   std::function<void(ForkedWorld&)> arrange;  // in the fork, before the training begins
 };
@@ -63,9 +68,11 @@ struct Remains {
   bool operator==(const Remains&) const = default;
 };
 
+Remains read_remains(ObjectStore& run);
 Remains read_remains(const std::filesystem::path& run);
 
-// Every TERN_INTERRUPT_EVERY-th of a test's cases is run (sanitizers are slow); 1 if it is not set.
-int64_t interrupt_every();
+// Every TERN_INTERRUPT_EVERY-th of a test's cases is run (sanitizers are slow); `otherwise` if it
+// is not set.
+int64_t interrupt_every(int64_t otherwise = 1);
 
 }  // namespace tern
