@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cloud/aws_metadata.h"
+#include "core/metadata_endpoint.h"
 
 namespace tern {
 namespace {
@@ -76,23 +77,6 @@ std::optional<std::string> container_url(const CloudSurroundings& surroundings) 
   return aws_variable(surroundings, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
-bool is_instance_disabled(const CloudSurroundings& surroundings) {
-  std::string value = aws_variable(surroundings, "AWS_EC2_METADATA_DISABLED").value_or("");
-  std::transform(value.begin(), value.end(), value.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return value == "true";
-}
-
-std::string instance_endpoint(const CloudSurroundings& surroundings) {
-  std::string endpoint =
-      aws_variable(surroundings, "AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or("");
-  const bool six =
-      aws_variable(surroundings, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE").value_or("") == "IPv6";
-  if (endpoint.empty()) endpoint = six ? "http://[fd00:ec2::254]" : "http://169.254.169.254";
-  while (endpoint.ends_with('/')) endpoint.pop_back();
-  return endpoint;
-}
-
 std::string where_looked(const AwsProfile& profile) {
   const auto state = [](const std::filesystem::path& file) {
     std::error_code ignored;
@@ -138,7 +122,7 @@ Result<AwsCredentials::Source> AwsCredentials::find_source(const CloudSurroundin
     RETURN_IF_ERROR(check_container_url(*url));
     return Source::container;
   }
-  if (!is_instance_disabled(surroundings)) return Source::instance;
+  if (!aws_metadata_endpoint(surroundings.variable).empty()) return Source::instance;
   return nothing_found(where_looked(profile), "not asked: AWS_EC2_METADATA_DISABLED is set");
 }
 
@@ -235,7 +219,7 @@ Result<AwsCredentials::Found> AwsCredentials::load_from_container() {
 }
 
 Result<AwsCredentials::Found> AwsCredentials::load_from_instance() {
-  const std::string endpoint = instance_endpoint(surroundings_);
+  const std::string endpoint = aws_metadata_endpoint(surroundings_.variable);
   Result<AwsRoleKeys> role = fetch_instance_keys(endpoint, clock_);
   if (role) {
     return Found{std::move(role->keys), role->expires_unix_ms,

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cloud/iso_time.h"
 #include "core/http_client.h"
+#include "core/iso_time.h"
 
 namespace tern {
 namespace {
@@ -59,11 +59,6 @@ Error refusal(int status, std::string_view service) {
 std::string string_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-// What a header may carry: anything else would end the line and begin another.
-bool is_header_text(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F; });
 }
 
 // The first line, if it can be part of a path.

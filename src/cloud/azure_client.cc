@@ -6,7 +6,7 @@
 
 #include "cloud/azure_errors.h"
 #include "cloud/azure_name.h"
-#include "cloud/http_date.h"
+#include "core/http_date.h"
 
 namespace tern {
 namespace {

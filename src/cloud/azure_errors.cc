@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "cloud/http_date.h"
 #include "cloud/xml.h"
+#include "core/http_date.h"
 
 namespace tern {
 namespace {

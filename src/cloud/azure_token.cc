@@ -34,12 +34,6 @@ std::optional<int64_t> number_of(const nlohmann::json& answer, const char* name)
   return number;
 }
 
-// It becomes part of a header, so no blank and no line end may be in it.
-bool may_be_token(const std::string& text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F; });
-}
-
 Error bad_answer(std::string_view problem) {
   return fail(Code::corrupt, fmt::format("the answer to a question for a token {}; look what "
                                          "answers there in the place of Azure's identity service",
@@ -90,7 +84,7 @@ Result<AccessToken> parse_token_answer(BytesView json, int64_t unix_ms) {
   const auto token = answer.find("access_token");
   if (token == answer.end() || !token->is_string()) return bad_answer("has no access_token");
   AccessToken found{token->get<std::string>()};
-  if (!may_be_token(found.text)) return bad_answer("has an access_token of odd characters");
+  if (found.text.empty() || !is_header_text(found.text)) return bad_answer("has an access_token of odd characters");
   // How long, where it is told, does not depend on this machine's calendar.
   std::optional<int64_t> lifetime_s = number_of(answer, "expires_in");
   if (!lifetime_s) {

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cloud/gcs_json.h"
+#include "core/metadata_endpoint.h"
 #include "core/system_files.h"
 
 namespace tern {
@@ -119,14 +120,13 @@ Result<GoogleIdentity> find_google_identity(const CloudSurroundings& surrounding
   std::error_code error;
   if (fs::exists(file, error)) return read_identity(file, "gcloud's login");
 
-  std::string host = variable_of(surroundings, "GCE_METADATA_HOST");
-  if (host.empty()) host = "metadata.google.internal";
+  const std::string endpoint = gcp_metadata_endpoint(surroundings.variable);
   identity.kind = GoogleIdentity::Kind::metadata;
-  identity.metadata_url =
-      fmt::format("http://{}/computeMetadata/v1/instance/service-accounts/default", host);
+  identity.metadata_url = endpoint + "/computeMetadata/v1/instance/service-accounts/default";
   identity.token_url = identity.metadata_url + "/token";
-  identity.source = fmt::format("the machine's service account, from the metadata server {}",
-                                printable_line(host));
+  identity.source =
+      fmt::format("the machine's service account, from the metadata server {}",
+                  printable_line(endpoint.substr(std::string_view("http://").size())));
   identity.looked = fmt::format("{} is not set, {} is not there", kFileVariable, file.string());
   return identity;
 }

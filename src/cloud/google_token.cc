@@ -8,7 +8,7 @@
 
 #include "cloud/gcs_json.h"
 #include "cloud/google_jwt.h"
-#include "cloud/http_date.h"
+#include "core/http_date.h"
 #include "core/web_request.h"
 
 namespace tern {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cloud/http_date.h"
 #include "cloud/test_google_key.h"
+#include "core/http_date.h"
 
 namespace tern {
 namespace {

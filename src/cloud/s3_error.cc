@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "cloud/http_date.h"
 #include "cloud/xml.h"
+#include "core/http_date.h"
 #include "core/system_files.h"
 
 namespace tern {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cloud/http_date.h"
+#include "core/http_date.h"
 
 namespace tern {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "cloud/iso_time.h"
 #include "cloud/xml.h"
+#include "core/iso_time.h"
 #include "core/system_files.h"
 
 namespace tern {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "cloud/http_date.h"
+#include "core/http_date.h"
 #include "core/mutex.h"
 
 namespace tern {

@@ -7,7 +7,7 @@
 #include <barrier>
 #include <deque>
 
-#include "cloud/http_date.h"
+#include "core/http_date.h"
 #include "core/test_web_server.h"
 
 namespace tern {

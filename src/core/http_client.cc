@@ -66,6 +66,14 @@ struct HttpClient::Call::State {
       return result.has_value();
     });
   }
+  // False if `stop` or the limit came first.
+  bool wait_for_end(const std::stop_token& stop, Milliseconds limit) {
+    MutexLock lock(mutex);
+    return ended.wait_for(lock, stop, limit, [&] {
+      mutex.assert_held();
+      return result.has_value();
+    });
+  }
 
   const HttpRequest request;
   Driver& driver;  // only until the end
@@ -282,6 +290,15 @@ Result<HttpAnswer> HttpClient::Call::wait() {
   return std::move(*state->result);
 }
 
+Result<HttpAnswer> HttpClient::Call::wait(const std::stop_token& stop, Milliseconds limit) {
+  TERN_CHECK(state_ != nullptr);
+  if (state_->wait_for_end(stop, limit)) return wait();
+  if (stop.stop_requested()) return cancelled(state_->request);
+  return fail(Code::unavailable,
+              fmt::format("{} gave no whole answer within {} ms; try again in a moment",
+                          shown_url(state_->request.url), limit.count()));
+}
+
 HttpClient::HttpClient(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
 HttpClient::~HttpClient() = default;
@@ -321,6 +338,10 @@ std::string percent_encode(std::string_view text, bool keep_slashes) {
     }
   }
   return encoded;
+}
+
+bool is_header_text(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7F; });
 }
 
 }  // namespace tern

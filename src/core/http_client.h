@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,9 @@ class HttpClient {
     // verify; `invalid`: an address that is none; `exhausted`: an answer beyond answer_bytes_max;
     // `cancelled`: the client is being destroyed. At most once.
     Result<HttpAnswer> wait();
+    // As wait(), but `cancelled` as soon as `stop` is requested, and `unavailable` when the limit
+    // is over, whatever still moves. The call is then still under way, and ends with its object.
+    Result<HttpAnswer> wait(const std::stop_token& stop, Milliseconds limit);
 
    private:
     std::shared_ptr<State> state_;
@@ -90,5 +94,8 @@ class HttpClient {
 
 // Every byte but A-Z a-z 0-9 - . _ ~ as %XX; with keep_slashes '/' stays, as in a path.
 std::string percent_encode(std::string_view text, bool keep_slashes = false);
+
+// Whether it may be a token in a header: a blank or a line's end would begin something else.
+bool is_header_text(std::string_view text);
 
 }  // namespace tern

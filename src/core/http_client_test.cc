@@ -65,6 +65,31 @@ TEST(HttpClient, AStartedCallIsAnsweredToo) {
   EXPECT_EQ(moved.wait().value_or({}).body, "fine");
 }
 
+TEST(HttpClient, AWaitEndsWithItsStopTokenOrItsLimitAndTheCallWithItsObject) {
+  TestWebServer server([](const Request&) -> Reply { return {.then = Then::stall}; });
+  const auto client = make_client();  // whose own limit is 30 s
+  std::stop_source stop;
+  {
+    HttpClient::Call call = client->start({.url = server.url()});
+    const std::jthread stopper([&] {
+      while (server.requests().empty()) std::this_thread::yield();
+      stop.request_stop();
+    });
+    const Result<HttpAnswer> answer = call.wait(stop.get_token(), Milliseconds(60'000));
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, Code::cancelled);
+  }
+  const Result<HttpAnswer> late =
+      client->start({.url = server.url("/a?secret")}).wait({}, Milliseconds(20));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::unavailable);
+  EXPECT_THAT(late.error().message, AllOf(HasSubstr("20 ms"), Not(HasSubstr("secret"))));
+  // One that is answered minds neither.
+  TestWebServer good(fine);
+  EXPECT_EQ(client->start({.url = good.url()}).wait({}, Milliseconds(60'000)).value_or({}).body,
+            "fine");
+}
+
 TEST(HttpClient, MethodsAndBodiesAreSentAsTheyAre) {
   TestWebServer server([](const Request& request) -> Reply {
     return {.bytes = TestWebServer::answer(200, request.method == "HEAD" ? "" : request.body)};

@@ -1,4 +1,4 @@
-#include "cloud/http_date.h"
+#include "core/http_date.h"
 
 #include <fmt/format.h>
 

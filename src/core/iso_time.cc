@@ -1,4 +1,4 @@
-#include "cloud/iso_time.h"
+#include "core/iso_time.h"
 
 #include <chrono>
 #include <cstddef>
