@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cloud/http_date.h"
 #include "cloud/open_store.h"
 #include "cloud/test_aws_folder.h"
 #include "cloud/test_google_key.h"
+#include "core/http_date.h"
 #include "core/test_web_server.h"
 
 namespace tern {
