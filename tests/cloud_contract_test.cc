@@ -154,7 +154,9 @@ INSTANTIATE_TEST_SUITE_P(Cloud, ObjectStoreContract,
                                          maker_of(ServerKind::fake_gcs, Way::direct),
                                          maker_of(ServerKind::fake_gcs, Way::through_faults),
                                          maker_of(ServerKind::strict_gcs, Way::direct),
-                                         maker_of(ServerKind::strict_gcs, Way::through_faults)),
+                                         maker_of(ServerKind::strict_gcs, Way::through_faults),
+                                         maker_of(ServerKind::radosgw, Way::direct),
+                                         maker_of(ServerKind::radosgw, Way::through_faults)),
                          [](const testing::TestParamInfo<StoreMaker>& param) {
                            return param.param.name;
                          });

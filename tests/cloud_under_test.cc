@@ -76,6 +76,7 @@ std::string name_of(ServerKind kind, Way way) {
     case ServerKind::strict_gcs: name = "StrictGcs"; break;
     case ServerKind::s3rver: name = "S3rver"; break;
     case ServerKind::metadata_mock: name = "MetadataMock"; break;
+    case ServerKind::radosgw: name = "Radosgw"; break;
   }
   return name + (way == Way::through_faults ? "ThroughFaults" : "");
 }

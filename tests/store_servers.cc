@@ -35,6 +35,7 @@ std::string program_of(ServerKind kind) {
     case ServerKind::strict_gcs: return TERN_SOURCE_DIR "/tests/strict_gcs.py";
     case ServerKind::s3rver: return "s3rver";
     case ServerKind::metadata_mock: return "ec2-metadata-mock";
+    case ServerKind::radosgw: return "/usr/bin/radosgw";
   }
   return "";
 }
@@ -99,6 +100,9 @@ CloudSurroundings surroundings_of(const Variables& variables, const fs::path& ho
 }
 
 std::string StoreServer::missing(ServerKind kind) {
+  if (kind == ServerKind::radosgw) {
+    return fs::exists(path_of(kind)) ? "" : "no /usr/bin/radosgw (scripts/install-deps slow)";
+  }
   if (fs::exists(path_of(kind)) || !variable_or("TERN_TEST_SERVERS", "").empty()) return "";
   return fmt::format("no {} in {} (scripts/fetch-servers)", program_of(kind),
                      servers_folder().string());
@@ -126,7 +130,9 @@ Process::Start StoreServer::command() const {
   const auto add = [&](std::vector<std::string> words) {
     start.command.insert(start.command.end(), words.begin(), words.end());
   };
-  if (start_.kind != ServerKind::strict_gcs) add({path_of(start_.kind).string()});
+  const bool is_script =
+      start_.kind == ServerKind::strict_gcs || start_.kind == ServerKind::radosgw;
+  if (!is_script) add({path_of(start_.kind).string()});
   switch (start_.kind) {
     case ServerKind::versitygw:
       fs::create_directory(folder() / "data");
@@ -158,6 +164,11 @@ Process::Start StoreServer::command() const {
       break;
     case ServerKind::metadata_mock:
       add({"--imdsv2", "--hostname", "127.0.0.1", "--port", port});
+      break;
+    case ServerKind::radosgw:
+      start.environment = {{"ACCESS_KEY", kAccessKey}, {"SECRET_KEY", kSecretKey}};
+      add({"bash", TERN_SOURCE_DIR "/tests/radosgw.sh", folder().string(), port,
+           std::to_string(free_port())});
       break;
   }
   add(start_.arguments);
@@ -194,7 +205,8 @@ Variables StoreServer::variables() const {
               {"AWS_ACCESS_KEY_ID", "S3RVER"},
               {"AWS_SECRET_ACCESS_KEY", "S3RVER"},
               {"AWS_REGION", "us-east-1"}};
-    case ServerKind::versitygw: break;
+    case ServerKind::versitygw:
+    case ServerKind::radosgw: break;
   }
   return {{"AWS_ENDPOINT_URL", url()},
           {"AWS_ACCESS_KEY_ID", kAccessKey},

@@ -19,6 +19,7 @@ enum class ServerKind {
   strict_gcs,     // ours, in Python: what fake_gcs is too kind to check
   s3rver,         // ignores create-only
   metadata_mock,  // EC2's: instance roles
+  radosgw,        // Ceph's S3, of Debian's packages: only in the slow tier
 };
 
 // What a test's client is told: variables as a user sets them.
@@ -38,7 +39,7 @@ class StoreServer {
   };
 
   // Why it cannot be started here; empty if it can. A folder named by TERN_TEST_SERVERS must have
-  // all of them: there, nothing is missing by chance.
+  // all of them but radosgw: there, nothing is missing by chance.
   static std::string missing(ServerKind kind);
 
   // REQUIRES: missing(start.kind).empty(). A server that does not come up fails the test.
