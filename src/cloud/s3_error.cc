@@ -149,6 +149,13 @@ std::optional<Error> error_by_code(const HttpAnswer& answer, const S3Problem& pr
                                            "the bucket?); write it again",
                                            shown_target(question, place)));
   }
+  if (code == "InvalidLocationConstraint") {
+    return fail(
+        Code::failed_precondition,
+        fmt::format("{} has no region '{}' {}; set AWS_REGION to one that it has (us-east-1 "
+                    "if it is a server of your own)",
+                    place.shown_endpoint(), place.region, says));
+  }
   if (code == "BucketAlreadyExists") {
     return fail(Code::already_exists,
                 fmt::format("the bucket name '{}' is taken by somebody else; choose another",

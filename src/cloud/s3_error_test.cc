@@ -62,6 +62,8 @@ TEST(S3Error, EachCauseIsNamedWithTheNextStep) {
            {400, "BadDigest", Code::corrupt, "arrived changed", "check the network"},
            {501, "NotImplemented", Code::failed_precondition, "does not have", "another store"},
            {400, "InvalidRequest", Code::failed_precondition, "refuses", "check"},
+           {400, "InvalidLocationConstraint", Code::failed_precondition, "has no region",
+            "AWS_REGION"},
            {409, "BucketAlreadyExists", Code::already_exists, "taken", "choose another"},
        }) {
     const Error error = error_of(no(c.status, c.code));

@@ -283,6 +283,10 @@ Result<Outcome> train_here(const TrainProcess& process) {
                                                            process.log));
   ASSIGN_OR_RETURN(const auto other, open_other_run(request.from, process.place, process.door));
   ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, process.door.open(process.place));
+  // Some fifty requests come before the first step: two minutes where each takes 5 s.
+  if (!process.place.is_folder()) {
+    process.log.info("train", "looking into the bucket", {{"run", process.place.to_string()}});
+  }
   RETURN_IF_ERROR(refuse_unfinished(*store, process.place.to_string()));
   if (other && (request.fresh || !store->stat(kRunFileObject).has_value())) {
     RunConfig copy = config;

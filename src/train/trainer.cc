@@ -305,7 +305,6 @@ Status Trainer::save(const char* why) {
   const bool is_best = state_.best.step == state_.step && state_.best.top1 >= 0;
   records_->sync();  // no checkpoint holds steps that the metrics have lost
   const Result<int64_t> number = sequence_->publish(std::move(text), blobs, is_best);
-  saved_at_ = setup_.clock->now();
   if (!number.has_value()) {
     if (number.error().code == Code::aborted) return number.error();
     save_error_ = number.error();
@@ -314,6 +313,7 @@ Status Trainer::save(const char* why) {
                                               : std::string("without one"),
                                   number.error().to_string()),
                       state_.step);
+    saved_at_ = setup_.clock->now();
     return {};
   }
   saved_step_ = state_.step;
@@ -328,6 +328,8 @@ Status Trainer::save(const char* why) {
   if (const Status pruned = sequence_->prune(); !pruned.has_value()) {
     records_->warning("cannot remove old checkpoints: " + pruned.error().to_string(), state_.step);
   }
+  // From here, so that steps are taken also where saving is slower than checkpoint.every.
+  saved_at_ = setup_.clock->now();
   return {};
 }
 

@@ -83,7 +83,8 @@ Status Trainer::close(Outcome& outcome) {
                  {"steps_lost", outcome.steps_lost}});
   records_->finish_watching();
   records_->ledger("end", fields);
-  warn_if_failed("cannot write report.json", write_report());
+  // It reads all records, which a store that did not take one just now need not be waited for.
+  warn_if_failed("cannot write report.json", confirmed.has_value() ? write_report() : confirmed);
   warn_if_failed("cannot give back the lease; the next process may have to wait for it",
                  sequence_->release());
   return {};
