@@ -251,6 +251,7 @@ TEST_F(CloudStories, ARunUnderWayIsLookedAtAndNotTakenOrCopied) {
   EXPECT_EQ(json_of({"eval", run, "--json"})["samples"], 20);
   EXPECT_EQ(tern({"rm", run, "--yes"}).exit_code, kExitDone);
   EXPECT_EQ(json_of({"ls", bucket, "--json"}).size(), 0U);
+  EXPECT_THAT(tern({"ls", bucket}).out, HasSubstr("--run " + bucket + "/NAME"));
 }
 
 TEST_F(CloudStories, AStoreThatIgnoresCreateOnlyIsNoPlaceForARun) {

@@ -72,14 +72,17 @@ Result<int> ls_command(const Surroundings& surroundings, const Arguments& argume
     fmt::print("{}", kHelp);
     return kExitDone;
   }
+  StoreAddress place;
+  if (!folder.empty()) {
+    ASSIGN_OR_RETURN(place, parse_store_address(folder));
+  }
   SystemClock clock;
   std::vector<ListedRun> runs;
-  if (is_cloud_address(folder)) {
-    ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(folder));
+  if (!place.is_folder()) {
     CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-    ASSIGN_OR_RETURN(runs, read_bucket_runs(door, address));
+    ASSIGN_OR_RETURN(runs, read_bucket_runs(door, place));
   } else {
-    ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> found, find_runs(folder));
+    ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> found, find_runs(place.prefix));
     RealFileDoor door;
     for (const auto& run : found) {
       runs.push_back(names ? ListedRun{.name = run.filename().string()}
@@ -93,9 +96,14 @@ Result<int> ls_command(const Surroundings& surroundings, const Arguments& argume
   if (as_json) {
     const auto replace = nlohmann::json::error_handler_t::replace;
     fmt::print("{}\n", run_list_json(runs).dump(2, ' ', false, replace));
+  } else if (runs.empty() && !place.is_folder()) {
+    fmt::print(
+        "There are no runs in {0} itself. `tern store ls {0}` shows what is there, "
+        "`tern train fashion-mnist --run {0}/NAME` begins one.\n",
+        place.to_string());
   } else if (runs.empty()) {
     fmt::print("There are no runs in {}. `tern train fashion-mnist` begins one.\n",
-               folder.empty() ? kRuns : folder);
+               folder.empty() ? kRuns : place.prefix);
   } else {
     fmt::print("{}", format_run_list(runs, clock.unix_ms()));
   }

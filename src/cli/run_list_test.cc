@@ -171,6 +171,9 @@ TEST_F(RunList, TheFolderOfOneRunListsThatRun) {
   const std::string text =
       output_of([&] { return ls_command({}, {(runs_ / "demo").string() + "/"}); });
   EXPECT_THAT(text, HasSubstr("\ndemo  done "));
+  const std::string by_address =
+      output_of([&] { return ls_command({}, {"file://" + (runs_ / "demo").string()}); });
+  EXPECT_EQ(by_address, text);
 }
 
 TEST_F(RunList, WhatAKilledRemovalLeftIsCalledThat) {
