@@ -118,6 +118,8 @@ constexpr Flag kStoreCpFlags[] = {
 };
 constexpr Flag kStoreRmFlags[] = {
     {"--recursive", "everything below"},
+    {"--uploads", "uploads that were never finished"},
+    {"--older-than", "begun so long ago, as 24h", Takes::text},
     {"--yes", "do not ask"},
 };
 constexpr Flag kStoreBenchFlags[] = {

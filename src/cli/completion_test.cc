@@ -58,6 +58,10 @@ std::set<std::string> parsed_flags(const Command& command, const std::string& gr
       for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
     }
   }
+  // These take --help for the command.
+  for (const std::string_view call : {"parse_or_help(", "parse_uri(", "weights_command("}) {
+    if (source.find(call) != source.npos) flags.insert("--help");
+  }
   for (const std::string_view call : {"add_flag(", "add_option("}) {
     for (size_t at = source.find(call); at != source.npos; at = source.find(call, at + 1)) {
       // The names are the first argument: "-h,--help".

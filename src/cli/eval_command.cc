@@ -1,14 +1,7 @@
 // `tern eval`: checks what it can without LibTorch, then becomes tern-train.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-
-#include "cli/become_trainer.h"
 #include "cli/command.h"
 #include "cli/start_with_weights.h"
 #include "train/eval_flags.h"
-#include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -42,30 +35,19 @@ constexpr std::string_view kHelp =
   tern eval demo --data photos --json
   tern eval imagenet-resnet50 --init resnet50.pth --data /data/imagenet
 
-Images are seen as in the run's own evaluations. Ctrl-C leaves nothing behind.
+DIR, PATH and WEIGHTS may be in a bucket: s3://bucket/name, gs://bucket/name or
+az://account/container/name. Images are seen as in the run's own evaluations.
+Ctrl-C leaves nothing behind.
 )";
 
 }  // namespace
 
 Result<int> eval_command(const Surroundings& surroundings, const Arguments& arguments) {
-  const Nanoseconds started = time_since_boot();
-  bool help = false;
   EvalRequest request;
-  CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
-  add_eval_flags(app, request);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern eval --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  RETURN_IF_ERROR(check_request(request));
-  ASSIGN_OR_RETURN(TrainerStart start, start_with_weights(surroundings, request.weights));
-  start.arguments = arguments;
-  start.arguments.insert(start.arguments.begin(), kEvalMode);
-  start.started = started;
-  return become_trainer(surroundings, start);
+  return weights_command(
+      {"tern eval", kHelp, kEvalMode}, surroundings, arguments, request.weights,
+      [&request](CLI::App& app) { add_eval_flags(app, request); },
+      [&request] { return check_request(request); });
 }
 
 }  // namespace tern

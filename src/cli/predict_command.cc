@@ -1,14 +1,7 @@
 // `tern predict`: checks what it can without LibTorch, then becomes tern-train.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-
-#include "cli/become_trainer.h"
 #include "cli/command.h"
 #include "cli/start_with_weights.h"
 #include "train/eval_flags.h"
-#include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -35,6 +28,8 @@ constexpr std::string_view kHelp =
 
   tern predict demo cat.jpg holiday/
 
+DIR and WEIGHTS may be in a bucket: s3://bucket/name, gs://bucket/name or
+az://account/container/name.
 A picture is seen as in the run's evaluations: resized, its middle cut out. One
 that cannot be read is named on stderr; the others are predicted all the same,
 and the exit code at the end is not 0. Ctrl-C leaves nothing behind.
@@ -43,24 +38,11 @@ and the exit code at the end is not 0. Ctrl-C leaves nothing behind.
 }  // namespace
 
 Result<int> predict_command(const Surroundings& surroundings, const Arguments& arguments) {
-  const Nanoseconds started = time_since_boot();
-  bool help = false;
   PredictRequest request;
-  CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
-  add_predict_flags(app, request);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern predict --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  RETURN_IF_ERROR(check_request(request));
-  ASSIGN_OR_RETURN(TrainerStart start, start_with_weights(surroundings, request.weights));
-  start.arguments = arguments;
-  start.arguments.insert(start.arguments.begin(), kPredictMode);
-  start.started = started;
-  return become_trainer(surroundings, start);
+  return weights_command(
+      {"tern predict", kHelp, kPredictMode}, surroundings, arguments, request.weights,
+      [&request](CLI::App& app) { add_predict_flags(app, request); },
+      [&request] { return check_request(request); });
 }
 
 }  // namespace tern

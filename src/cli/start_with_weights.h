@@ -1,15 +1,30 @@
-// What `tern eval` and `tern predict` must know of the weights before they become tern-train.
+// `tern eval` and `tern predict`, which look at the weights before they become tern-train.
 #pragma once
 
-#include "cli/become_trainer.h"
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "cli/command.h"
+#include "core/result.h"
 #include "train/eval_flags.h"
 
 namespace tern {
 
-// How to compute with these weights: as the run did, or as the run file of --init says. Looks at
-// the run's folder or reads the run file, whose problems go to stderr. not_found if there is no
-// such run. The arguments are left to the caller.
-Result<TrainerStart> start_with_weights(const Surroundings& surroundings,
-                                        const WeightsRequest& request);
+// A command that does something with weights.
+struct WeightsCommand {
+  std::string_view name;  // "tern eval"
+  std::string_view help;
+  std::string mode;  // what tern-train is started with to do it
+};
+
+// Parses the flags that `add_flags` tells of, of which `weights` is filled, and checks what can be
+// checked without LibTorch: `check` of the flags, then that the run or the run file is there. Then
+// it becomes tern-train, and returns only if it was asked for help or if that fails. Problems of a
+// run file go to stderr.
+Result<int> weights_command(const WeightsCommand& command, const Surroundings& surroundings,
+                            const Arguments& arguments, const WeightsRequest& weights,
+                            const std::function<void(CLI::App&)>& add_flags,
+                            const std::function<Status()>& check);
 
 }  // namespace tern

@@ -8,7 +8,6 @@
 #include "cli/store_commands.h"
 #include "cli/store_objects.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -33,33 +32,25 @@ less than a cent.
 }  // namespace
 
 Result<int> store_bench_command(const Surroundings& surroundings, const Arguments& arguments) {
-  bool help = false;
   bool as_json = false;
-  std::string uri;
   std::string size = "110K";
   std::string large = "64M";
   StoreBenchOptions options;
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
   app.add_flag("--json", as_json);
   app.add_option("--objects", options.objects)->check(CLI::Range(1, 1'000'000));
   app.add_option("--size", size);
   app.add_option("--large", large);
   app.add_option("--in-flight", options.in_flight)->check(CLI::Range(1, 256));
-  app.add_option("URI", uri);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store bench --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
+  ASSIGN_OR_RETURN(const std::optional<StoreAddress> address,
+                   parse_uri(app, arguments, "tern store bench", kHelp));
+  if (!address) return kExitDone;
   ASSIGN_OR_RETURN(options.object_bytes, parse_size("--size", size, 1, int64_t{64} << 20));
   ASSIGN_OR_RETURN(options.large_bytes, parse_size("--large", large, 0, int64_t{4} << 30));
-  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
   SystemClock clock;
   ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
   CloudDoor door(surroundings.cloud, clock, {}, {}, {.in_flight_max = options.in_flight});
-  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(address));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(*address));
   const Result<std::vector<StoreBenchRow>> measured =
       bench_store(*store, clock, options, interruptible->stop_token());
   if (!measured) {

@@ -8,7 +8,6 @@
 #include "cli/store_objects.h"
 #include "core/clock.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -45,25 +44,17 @@ Status print_object(ObjectStore& store, const ObjectInfo& object) {
 }  // namespace
 
 Result<int> store_cat_command(const Surroundings& surroundings, const Arguments& arguments) {
-  bool help = false;
-  std::string uri;
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
-  app.add_option("URI", uri);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store cat --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
+  ASSIGN_OR_RETURN(const std::optional<StoreAddress> address,
+                   parse_uri(app, arguments, "tern store cat", kHelp));
+  if (!address) return kExitDone;
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, address));
+  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, *address));
   if (!all.has_single) {
     return fail(Code::not_found,
                 fmt::format("there is no object {}; `tern store ls` shows what is there",
-                            address.to_string()));
+                            address->to_string()));
   }
   RETURN_IF_ERROR(print_object(*all.store, all.found[0].object));
   return kExitDone;

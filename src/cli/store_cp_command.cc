@@ -5,12 +5,12 @@
 #include <set>
 
 #include "cli/copy_progress.h"
+#include "cli/parse_or_help.h"
 #include "cli/store_commands.h"
 #include "cli/store_copy.h"
 #include "cli/store_objects.h"
 #include "core/progress.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -37,7 +37,6 @@ Run the same command with --force to go on after a stop.
 )";
 
 struct Request {
-  bool help = false;
   bool recursive = false;
   bool force = false;
   bool verify = false;
@@ -48,8 +47,6 @@ struct Request {
 };
 
 void add_flags(CLI::App& app, Request& request) {
-  app.set_help_flag();
-  app.add_flag("-h,--help", request.help);
   app.add_flag("--recursive", request.recursive);
   app.add_flag("--force", request.force);
   app.add_flag("--verify", request.verify);
@@ -155,11 +152,8 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
   Request request;
   CLI::App app;
   add_flags(app, request);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store cp --help"));
-  if (request.help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
+  ASSIGN_OR_RETURN(const bool is_help, parse_or_help(app, arguments, "tern store cp", kHelp));
+  if (is_help) return kExitDone;
   if (request.from.empty() || request.to.empty()) {
     return fail(Code::invalid, "copy what to where? see `tern store cp --help`");
   }

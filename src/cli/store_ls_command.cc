@@ -10,7 +10,6 @@
 #include "core/clock.h"
 #include "core/progress.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -64,25 +63,17 @@ std::string format_lines(const FoundObjects& all, bool recursive) {
 }  // namespace
 
 Result<int> store_ls_command(const Surroundings& surroundings, const Arguments& arguments) {
-  bool help = false;
   bool as_json = false;
   bool recursive = false;
-  std::string uri;
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
   app.add_flag("--json", as_json);
   app.add_flag("--recursive", recursive);
-  app.add_option("URI", uri);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store ls --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
+  ASSIGN_OR_RETURN(const std::optional<StoreAddress> address,
+                   parse_uri(app, arguments, "tern store ls", kHelp));
+  if (!address) return kExitDone;
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, address));
+  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, *address));
   if (as_json) {
     nlohmann::json list = nlohmann::json::array();
     for (const FoundObject& each : all.found) {
@@ -91,7 +82,7 @@ Result<int> store_ls_command(const Surroundings& surroundings, const Arguments& 
     const auto replace = nlohmann::json::error_handler_t::replace;
     fmt::print("{}\n", list.dump(2, ' ', false, replace));
   } else if (all.found.empty()) {
-    fmt::print("There is nothing in {}.\n", address.to_string());
+    fmt::print("There is nothing in {}.\n", address->to_string());
   } else {
     fmt::print("{}", format_lines(all, recursive));
   }

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/store_commands.h"
+#include "cli/store_objects.h"
 #include "core/clock.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -24,24 +24,16 @@ it with the cloud's own tools if it is to be otherwise.
 }  // namespace
 
 Result<int> store_mb_command(const Surroundings& surroundings, const Arguments& arguments) {
-  bool help = false;
-  std::string uri;
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
-  app.add_option("URI", uri);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store mb --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  ASSIGN_OR_RETURN(StoreAddress address, parse_store_address(uri));
+  ASSIGN_OR_RETURN(std::optional<StoreAddress> address,
+                   parse_uri(app, arguments, "tern store mb", kHelp));
+  if (!address) return kExitDone;
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Bucket> bucket, door.open_bucket(address));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Bucket> bucket, door.open_bucket(*address));
   RETURN_IF_ERROR(bucket->make_bucket());
-  address.prefix.clear();
-  fmt::print("{} is there\n", address.to_string());
+  address->prefix.clear();
+  fmt::print("{} is there\n", address->to_string());
   return kExitDone;
 }
 

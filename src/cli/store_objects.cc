@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <filesystem>
 
+#include "cli/parse_or_help.h"
 #include "core/progress.h"
 
 namespace tern {
@@ -34,6 +36,16 @@ Result<FoundObjects> find_files(CloudDoor& door, const StoreAddress& address) {
 }
 
 }  // namespace
+
+Result<std::optional<StoreAddress>> parse_uri(CLI::App& app, const Arguments& arguments,
+                                              std::string_view name, std::string_view help) {
+  std::string uri;
+  app.add_option("URI", uri);
+  ASSIGN_OR_RETURN(const bool is_help, parse_or_help(app, arguments, name, help));
+  if (is_help) return std::optional<StoreAddress>();
+  ASSIGN_OR_RETURN(StoreAddress address, parse_store_address(uri));
+  return std::optional<StoreAddress>(std::move(address));
+}
 
 int64_t FoundObjects::bytes() const {
   int64_t sum = 0;

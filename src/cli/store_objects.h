@@ -3,13 +3,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command.h"
 #include "cloud/open_store.h"
 #include "core/result.h"
 #include "storage/object_store.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tern {
 
@@ -26,6 +32,11 @@ struct FoundObjects {
 
   int64_t bytes() const;
 };
+
+// What commands of `tern store` begin with: parses the flags that `app` was told of, and the URI.
+// Nothing if help was asked for, which is printed then.
+Result<std::optional<StoreAddress>> parse_uri(CLI::App& app, const Arguments& arguments,
+                                              std::string_view name, std::string_view help);
 
 // One listing. Nothing found is no error.
 Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address);

@@ -7,13 +7,16 @@
 #include "cli/store_commands.h"
 #include "cli/store_objects.h"
 #include "core/clock.h"
+#include "core/options.h"
 #include "core/progress.h"
 #include "core/stdio.h"
+#include "core/system_files.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
+
+constexpr char kOlderThan[] = "24h";
 
 constexpr std::string_view kHelp =
     R"(tern store rm: remove objects from a bucket.
@@ -22,8 +25,14 @@ constexpr std::string_view kHelp =
   tern store rm URI --recursive      everything below URI/ as well
   tern store rm URI --yes            does not ask; needed where nobody is there
 
+  tern store rm URI --uploads        uploads below URI/ that were begun and never
+                                     finished, as killed processes leave them:
+                                     S3 keeps them, and asks money for them
+  --older-than 24h                   with --uploads: those begun before that; not
+                                     given: 24h, so that none under way is hit
+
 URI is s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix.
-There is no way back, unless the bucket keeps versions. The bucket itself stays.
+Google and Azure forget unfinished uploads by themselves, after a week. There is no way back, unless the bucket keeps versions. The bucket itself stays.
 A run is removed by `tern rm URI`, which sees that nobody is training it.
 )";
 
@@ -58,32 +67,18 @@ Result<std::vector<std::string>> choose(const FoundObjects& all, const std::stri
   return doomed;
 }
 
-}  // namespace
+// Whether to go on: asks, unless that was answered by --yes. `what` is to be removed.
+Result<bool> agree(const std::string& what, bool yes) {
+  if (!yes && isatty(STDIN_FILENO) == 0) {
+    return fail(Code::invalid, fmt::format("nobody is here to ask; add --yes to remove {}", what));
+  }
+  if (yes || ask(fmt::format("To be removed: {}.", what))) return true;
+  fmt::print("Nothing was removed.\n");
+  return false;
+}
 
-Result<int> store_rm_command(const Surroundings& surroundings, const Arguments& arguments) {
-  bool help = false;
-  bool yes = false;
-  bool recursive = false;
-  std::string uri;
-  CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
-  app.add_flag("--yes", yes);
-  app.add_flag("--recursive", recursive);
-  app.add_option("URI", uri);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern store rm --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
+Status remove_objects(CloudDoor& door, const StoreAddress& address, bool recursive, bool yes) {
   const std::string name = address.to_string();
-  if (address.is_folder()) {
-    return fail(Code::invalid,
-                fmt::format("{} is a path of this machine; remove it with rm(1)", name));
-  }
-  SystemClock clock;
-  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
   ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, address));
   ASSIGN_OR_RETURN(const std::vector<std::string> doomed, choose(all, name, recursive));
   const std::string what =
@@ -91,15 +86,77 @@ Result<int> store_rm_command(const Surroundings& surroundings, const Arguments& 
           ? fmt::format("{} ({})", name, format_bytes(all.found[0].object.size_bytes))
           : fmt::format("{} objects in {} ({})", format_count(std::ssize(doomed)), name,
                         format_bytes(all.bytes()));
-  if (!yes && isatty(STDIN_FILENO) == 0) {
-    return fail(Code::invalid, fmt::format("nobody is here to ask; add --yes to remove {}", what));
-  }
-  if (!yes && !ask(fmt::format("To be removed: {}.", what))) {
-    fmt::print("Nothing was removed.\n");
-    return kExitDone;
-  }
+  ASSIGN_OR_RETURN(const bool is_agreed, agree(what, yes));
+  if (!is_agreed) return {};
   RETURN_IF_ERROR(all.store->remove_all(doomed).at("remove " + name));
   fmt::print("removed {}\n", what);
+  return {};
+}
+
+// --uploads, begun before `before_unix_ms`.
+Status remove_uploads(CloudDoor& door, const StoreAddress& address, int64_t before_unix_ms,
+                      bool yes) {
+  const std::string name = address.to_string();
+  if (address.kind != StoreAddress::Kind::s3) {
+    fmt::print(
+        "{} lists no unfinished uploads, and forgets them by itself after a week; nothing "
+        "is to be removed in {}\n",
+        address.kind == StoreAddress::Kind::gcs ? "Google Cloud Storage" : "Azure Blob", name);
+    return {};
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Bucket> bucket, door.open_bucket(address));
+  ASSIGN_OR_RETURN(std::vector<OpenUpload> uploads, bucket->list_uploads(address.prefix));
+  const auto stays = [&](const OpenUpload& upload) {
+    const bool is_below = address.prefix.empty() || upload.name == address.prefix ||
+                          upload.name.starts_with(address.prefix + "/");
+    return !is_below || upload.began_unix_ms > before_unix_ms;
+  };
+  std::erase_if(uploads, stays);
+  if (uploads.empty()) {
+    fmt::print("no unfinished upload that was begun before {} is in {}\n",
+               format_utc(before_unix_ms), name);
+    return {};
+  }
+  for (const OpenUpload& upload : uploads) {
+    fmt::print("{}  {}\n", format_utc(upload.began_unix_ms),
+               check_object_name(upload.name) ? upload.name : printable_line(upload.name));
+  }
+  std::fflush(stdout);  // before the question
+  const std::string what =
+      fmt::format("{} unfinished upload{} in {}", format_count(std::ssize(uploads)),
+                  uploads.size() == 1 ? "" : "s", name);
+  ASSIGN_OR_RETURN(const bool is_agreed, agree(what, yes));
+  if (!is_agreed) return {};
+  RETURN_IF_ERROR(bucket->abort_uploads(uploads).at("remove " + what));
+  fmt::print("removed {}\n", what);
+  return {};
+}
+
+}  // namespace
+
+Result<int> store_rm_command(const Surroundings& surroundings, const Arguments& arguments) {
+  bool yes = false;
+  bool recursive = false;
+  bool uploads = false;
+  std::string older_than = kOlderThan;
+  CLI::App app;
+  app.add_flag("--yes", yes);
+  CLI::Option* const whole = app.add_flag("--recursive", recursive);
+  CLI::Option* const unfinished = app.add_flag("--uploads", uploads)->excludes(whole);
+  app.add_option("--older-than", older_than)->needs(unfinished);
+  ASSIGN_OR_RETURN(const std::optional<StoreAddress> address,
+                   parse_uri(app, arguments, "tern store rm", kHelp));
+  if (!address) return kExitDone;
+  if (address->is_folder()) {
+    return fail(Code::invalid, fmt::format("{} is a path of this machine; remove it with rm(1)",
+                                           address->to_string()));
+  }
+  const Result<Milliseconds> age = parse_duration(older_than);
+  if (!age) return age.error().at("--older-than");
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+  RETURN_IF_ERROR(uploads ? remove_uploads(door, *address, clock.unix_ms() - age->count(), yes)
+                          : remove_objects(door, *address, recursive, yes));
   return kExitDone;
 }
 

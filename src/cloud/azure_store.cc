@@ -47,8 +47,6 @@ class AzureStore final : public Bucket {
   Status remove_all(std::span<const std::string> names) override;
 
   Status make_bucket() override;
-  // Azure has no list of unfinished uploads: blocks that no list names vanish after a week.
-  Result<int64_t> abort_uploads(Milliseconds) override { return 0; }
   Result<std::string> credentials() override;
 
  private:

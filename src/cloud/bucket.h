@@ -1,9 +1,11 @@
 // What a bucket of any cloud can do beyond an ObjectStore.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "core/clock.h"
 #include "storage/object_store.h"
 
 namespace tern {
@@ -14,6 +16,13 @@ struct BucketOptions {
   int64_t in_flight_max = 16;              // requests at once: memory is at most this many parts
 };
 
+// An upload in parts that was begun, and neither finished nor aborted: a killed process leaves it.
+struct OpenUpload {
+  std::string name;  // as the store has it; may be none of ours
+  std::string id;
+  int64_t began_unix_ms = 0;
+};
+
 // Names and answers as ObjectStore; safe from any thread. Errors say what to do next and never show
 // a secret: permission_denied (wrong or expired credentials, or no right to this verb, which is
 // named), not_found (also: no such bucket, which `tern store mb` makes), unavailable (after all
@@ -22,8 +31,14 @@ class Bucket : public ObjectStore {
  public:
   // Made where it is not there; already being there succeeds.
   virtual Status make_bucket() = 0;
-  // Uploads that were begun and never finished, older than that.
-  virtual Result<int64_t> abort_uploads(Milliseconds older_than) = 0;
+  // Those whose name begins with `prefix`. Only S3 keeps and charges for them until somebody aborts
+  // them; the others have no list of them, and forget them after a week.
+  virtual Result<std::vector<OpenUpload>> list_uploads(const std::string& /*prefix*/) {
+    return std::vector<OpenUpload>();
+  }
+  // What they have sent is gone then; one that is gone already is no failure. All are tried, and
+  // the first failure returned.
+  virtual Status abort_uploads(std::span<const OpenUpload> /*uploads*/) { return {}; }
   // Which credentials are used and where they were found, without their secret part.
   virtual Result<std::string> credentials() = 0;
 

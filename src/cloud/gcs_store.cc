@@ -157,9 +157,6 @@ class GcsStore final : public Bucket {
                             connection_->bucket(), seen.answer.status));
   }
 
-  // Google forgets an unfinished upload after a week, charges nothing for it and lists none.
-  Result<int64_t> abort_uploads(Milliseconds) override { return 0; }
-
   Result<std::string> credentials() override { return connection_->credentials().description(); }
 
  private:

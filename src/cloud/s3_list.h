@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cloud/bucket.h"
 #include "core/bytes.h"
 #include "core/result.h"
 #include "storage/object_store.h"
@@ -23,12 +24,7 @@ struct S3ListPage {
 Result<S3ListPage> parse_s3_list(BytesView xml);
 
 struct S3UploadPage {
-  struct Upload {
-    std::string name;
-    std::string id;
-    int64_t began_unix_ms = 0;
-  };
-  std::vector<Upload> uploads;
+  std::vector<OpenUpload> uploads;
   std::string next_name;  // both empty: this is the last
   std::string next_id;
 };

@@ -74,7 +74,8 @@ class S3Bucket final : public Bucket {
   Status remove(const std::string& name) override;
   Status remove_all(std::span<const std::string> names) override;
   Status make_bucket() override;
-  Result<int64_t> abort_uploads(Milliseconds older_than) override;
+  Result<std::vector<OpenUpload>> list_uploads(const std::string& prefix) override;
+  Status abort_uploads(std::span<const OpenUpload> uploads) override;
 
   Result<std::string> credentials() override {
     ASSIGN_OR_RETURN(const std::string keys, client_.credentials().describe());
@@ -89,7 +90,6 @@ class S3Bucket final : public Bucket {
   Error unreadable(const Error& problem);
   Status remove_some(std::span<const std::string> names);
   Status remove_one_by_one(std::span<const std::string> names);
-  Result<std::vector<S3UploadPage::Upload>> list_uploads();
 
   S3Client client_;
   S3Reader reader_;
@@ -208,11 +208,12 @@ Status S3Bucket::make_bucket() {
   return client_.error(answer, kS3MakeBucket);
 }
 
-Result<std::vector<S3UploadPage::Upload>> S3Bucket::list_uploads() {
-  std::vector<S3UploadPage::Upload> all;
+Result<std::vector<OpenUpload>> S3Bucket::list_uploads(const std::string& prefix) {
+  std::vector<OpenUpload> all;
   S3UploadPage page;
   for (int64_t page_number = 0; page_number < kPagesMax; ++page_number) {
     S3Query query = {{"uploads", ""}, {"encoding-type", "url"}};
+    if (!prefix.empty()) query.emplace_back("prefix", prefix);
     if (!page.next_name.empty()) query.emplace_back("key-marker", page.next_name);
     if (!page.next_id.empty()) query.emplace_back("upload-id-marker", page.next_id);
     ASSIGN_OR_RETURN(const HttpAnswer answer, ask({.query = std::move(query)}, kS3Uploads));
@@ -223,27 +224,25 @@ Result<std::vector<S3UploadPage::Upload>> S3Bucket::list_uploads() {
     std::move(page.uploads.begin(), page.uploads.end(), std::back_inserter(all));
     if (page.next_name.empty() || stands) break;
   }
+  // As with list(): not every store obeys a prefix.
+  std::erase_if(all, [&](const OpenUpload& each) { return !each.name.starts_with(prefix); });
   return all;
 }
 
-Result<int64_t> S3Bucket::abort_uploads(Milliseconds older_than) {
-  const int64_t before = client_.clock().unix_ms() - older_than.count();
-  ASSIGN_OR_RETURN(const std::vector<S3UploadPage::Upload> uploads, list_uploads());
+Status S3Bucket::abort_uploads(std::span<const OpenUpload> uploads) {
   std::vector<S3Request> requests;
-  for (const S3UploadPage::Upload& upload : uploads) {
-    if (upload.began_unix_ms > before) continue;
+  for (const OpenUpload& upload : uploads) {
     requests.push_back(
         {.method = "DELETE", .name = upload.name, .query = {{"uploadId", upload.id}}});
   }
-  int64_t aborted = 0;
+  Status first;
   for (const Result<CloudAnswer>& got : client_.send_all(std::move(requests))) {
-    RETURN_IF_ERROR(got);
-    const HttpAnswer& answer = got->answer;
-    const bool is_gone = read_s3_problem(answer).code == "NoSuchUpload";
-    if (answer.status / 100 != 2 && !is_gone) return client_.error(answer, kS3Uploads);
-    if (!is_gone) ++aborted;
+    const bool is_done = got && (got->answer.status / 100 == 2 ||
+                                 read_s3_problem(got->answer).code == "NoSuchUpload");
+    if (is_done || !first) continue;
+    first = got ? client_.error(got->answer, kS3Uploads) : got.error();
   }
-  return aborted;
+  return first;
 }
 
 }  // namespace

@@ -185,20 +185,39 @@ TEST_F(S3StoreTest, ABucketOfSomebodyElseIsNotMade) {
   EXPECT_EQ(server_.requests().front().body, "") << "us-east-1 has no LocationConstraint";
 }
 
-TEST_F(S3StoreTest, OnlyOldUploadsAreAborted) {
+TEST_F(S3StoreTest, UploadsAreListedByTheirNamesAndThoseThatAreNamedAreAborted) {
   handler_ = [&](const Request& request) {
-    if (request.method == "DELETE") return answer(204);
+    if (request.method == "DELETE") {
+      return request.target.ends_with("gone") ? no(404, "NoSuchUpload") : answer(204);
+    }
     const auto upload = [&](const std::string& id, int64_t age_ms) {
       return fmt::format(
           "<Upload><Key>k {0}</Key><UploadId>{0}</UploadId><Initiated>{1}"
           "</Initiated></Upload>",
           id, format_utc(clock_.unix_ms() - age_ms));
     };
+    // A store that ignores the prefix.
     return answer(200, "<ListMultipartUploadsResult>" + upload("old", 7'200'000) +
-                           upload("new", 60'000) + "</ListMultipartUploadsResult>");
+                           upload("gone", 60'000) +
+                           "<Upload><Key>other</Key><UploadId>o</UploadId><Initiated>" +
+                           format_utc(clock_.unix_ms()) +
+                           "</Initiated></Upload></ListMultipartUploadsResult>");
   };
-  EXPECT_EQ(bucket().abort_uploads(std::chrono::hours(1)).value(), 1);
-  EXPECT_EQ(asked().back(), "DELETE /runs/k%20old?uploadId=old");
+  const auto uploads = bucket().list_uploads("k ");
+  ASSERT_TRUE(uploads) << uploads.error().to_string();
+  ASSERT_EQ(uploads->size(), 2U);
+  EXPECT_EQ(uploads->front().name, "k old");
+  EXPECT_EQ(uploads->front().began_unix_ms / 1000, clock_.unix_ms() / 1000 - 7200);
+  EXPECT_THAT(asked().back(), HasSubstr("prefix=k%20"));
+  EXPECT_TRUE(bucket().abort_uploads(*uploads)) << "one that is gone is no failure";
+  EXPECT_THAT(asked(), testing::IsSupersetOf({"DELETE /runs/k%20old?uploadId=old",
+                                              "DELETE /runs/k%20gone?uploadId=gone"}));
+  handler_ = [](const Request&) { return no(403, "AccessDenied"); };
+  const Status refused = bucket().abort_uploads(*uploads);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("s3:AbortMultipartUpload"));
+  EXPECT_THAT(bucket().list_uploads("").error().message,
+              HasSubstr("s3:ListBucketMultipartUploads"));
 }
 
 TEST_F(S3StoreTest, AnEndpointThatIsNoObjectStoreIsToldByEveryVerb) {
