@@ -6,10 +6,9 @@
 #include "cli/data_bench.h"
 #include "cli/data_commands.h"
 #include "cli/data_summary.h"
+#include "cli/parse_or_help.h"
 #include "core/machine.h"
-#include "dataset/indexed_dataset.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -30,15 +29,16 @@ constexpr std::string_view kHelp =
   --stage DIR       behind a local copy, as data.stage
   --json            for programs
 
+DST is a folder that `tern data import` made, or a copy of one in a bucket:
+s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix.
 Fetching, decoding and augmenting are measured alone on one core, then the
 loader with all its threads. The slowest stage bounds the rate; with more
 threads each stage's limit grows up to the number of cores.
 )";
 
 struct Request {
-  bool help = false;
   bool as_json = false;
-  std::string folder;
+  std::string place;
   std::string shuffle = "full";
   std::string split = "train";
   std::string stage;
@@ -47,13 +47,11 @@ struct Request {
 
 }  // namespace
 
-Result<int> data_bench_command(const Surroundings&, const Arguments& arguments) {
+Result<int> data_bench_command(const Surroundings& surroundings, const Arguments& arguments) {
   Request request;
   SystemClock clock;
   BenchSetup setup{.clock = &clock};
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", request.help);
   app.add_flag("--json", request.as_json);
   app.add_option("--set", request.assignments)->allow_extra_args(false);
   app.add_option("--batch", setup.batch)->check(CLI::Range(1, 65536));
@@ -62,17 +60,14 @@ Result<int> data_bench_command(const Surroundings&, const Arguments& arguments) 
   app.add_option("--shuffle", request.shuffle);
   app.add_option("--split", request.split)->check(CLI::IsMember({"train", "test"}));
   app.add_option("--stage", request.stage);
-  app.add_option("DST", request.folder);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern data bench --help"));
-  if (request.help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  // Says what is missing in words for people; the data set itself is opened below.
-  if (const auto index = open_data_set(request.folder); !index.has_value()) return index.error();
+  app.add_option("DST", request.place);
+  ASSIGN_OR_RETURN(const bool is_help, parse_or_help(app, arguments, "tern data bench", kHelp));
+  if (is_help) return kExitDone;
+  // As patient as a run is.
+  CloudDoor door(surroundings.cloud, clock);
+  ASSIGN_OR_RETURN(const ImportedData data, open_data_set(request.place, door));
   const Split split = request.split == "train" ? Split::train : Split::test;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
-                   open_indexed(request.folder, split, request.stage));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, open_split(data, split, request.stage));
   ASSIGN_OR_RETURN(setup.shuffle, parse_shuffle(request.shuffle));
   setup.dataset = dataset.get();
   setup.image.size = dataset->shape().bytes() == 0 ? 224 : 0;

@@ -66,6 +66,13 @@ void add_flags(CLI::App& app, Request& request) {
   app.add_option("--sha256", request.import.sha256);
 }
 
+// file:///path is /path.
+Result<std::string> plain_path(const std::string& text) {
+  if (!text.starts_with("file://")) return text;
+  ASSIGN_OR_RETURN(StoreAddress address, parse_store_address(text));
+  return std::move(address.prefix);
+}
+
 // All that can be known before anything is touched.
 Status check(const CLI::App& app, Request& request) {
   ImportRequest& import = request.import;
@@ -79,11 +86,13 @@ Status check(const CLI::App& app, Request& request) {
                                            "folder that does not exist yet",
                                            import.source));
   }
+  ASSIGN_OR_RETURN(import.source, plain_path(import.source));
+  ASSIGN_OR_RETURN(import.destination, plain_path(import.destination.string()));
   if (is_cloud_address(import.destination.string())) {
     return fail(Code::invalid, fmt::format("a data set is made in a folder and brought to a bucket "
-                                           "then: `tern data import SRC DIR --pack orig`, `tern "
+                                           "then: `tern data import {} DIR --pack orig`, `tern "
                                            "store cp --recursive DIR {}`",
-                                           import.destination.string()));
+                                           import.source, import.destination.string()));
   }
   if (app.count("--pack") > 0) {
     ASSIGN_OR_RETURN(import.pack, parse_representation(request.pack));

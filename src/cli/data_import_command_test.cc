@@ -64,7 +64,10 @@ TEST_F(DataImportTest, MistakesAreFoundBeforeAnythingIsTouched) {
                    "is in a bucket, and tern imports what is on this machine; fetch it first");
   }
   expect_invalid({"ftp://a.org/photos.tar", at("dst")}, "ftp:// is not fetched, https:// and");
-  expect_invalid({"file:///photos", at("dst")}, "download it first");
+  expect_invalid({"file://photos", at("dst")}, "file:///absolute/path");
+  expect_invalid({"file://" + at("photos"), "s3://bucket/set"},
+                 "`tern data import " + at("photos") +
+                     " DIR --pack orig`, `tern store cp --recursive DIR s3://bucket/set`");
 }
 
 TEST_F(DataImportTest, ADestinationInsideTheSourceIsRefused) {

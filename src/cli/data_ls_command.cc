@@ -6,10 +6,9 @@
 
 #include "cli/data_commands.h"
 #include "cli/data_summary.h"
-#include "cloud/open_store.h"
+#include "cli/parse_or_help.h"
 #include "core/clock.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -27,42 +26,27 @@ DST is a folder that `tern data import` made, or a copy of one in a bucket:
 s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix.
 )";
 
-// Of the samples themselves nothing is read.
-Result<std::unique_ptr<DatasetIndex>> open_anywhere(const Surroundings& surroundings,
-                                                    const std::string& place) {
-  if (!is_cloud_address(place)) return open_data_set(place);
-  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(place));
-  SystemClock clock;
-  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-  ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(address));
-  ASSIGN_OR_RETURN(Bytes bytes, store->get(kIndexFile).at("the data set's index"));
-  return DatasetIndex::from_bytes(std::move(bytes), fmt::format("{}/{}", place, kIndexFile));
-}
-
 }  // namespace
 
 Result<int> data_ls_command(const Surroundings& surroundings, const Arguments& arguments) {
-  bool help = false;
   bool as_json = false;
-  std::string folder;
+  std::string place;
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", help);
   app.add_flag("--json", as_json);
-  app.add_option("DST", folder);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern data ls --help"));
-  if (help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DatasetIndex> index, open_anywhere(surroundings, folder));
-  const DataSummary summary = summarise(*index);
+  app.add_option("DST", place);
+  ASSIGN_OR_RETURN(const bool is_help, parse_or_help(app, arguments, "tern data ls", kHelp));
+  if (is_help) return kExitDone;
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+  ASSIGN_OR_RETURN(const ImportedData data, open_data_set(place, door));
+  const DatasetIndex& index = *data.index;
+  const DataSummary summary = summarise(index);
   if (as_json) {
     const auto replace = nlohmann::json::error_handler_t::replace;
-    fmt::print("{}\n", summary_json(*index, summary).dump(2, ' ', false, replace));
+    fmt::print("{}\n", summary_json(index, summary).dump(2, ' ', false, replace));
   } else {
     const auto width = isatty(STDOUT_FILENO) != 0 ? SummaryWidth::screen : SummaryWidth::all;
-    fmt::print("{}", format_summary(*index, summary, folder, width));
+    fmt::print("{}", format_summary(index, summary, place, width));
   }
   return kExitDone;
 }

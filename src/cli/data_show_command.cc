@@ -6,11 +6,11 @@
 #include "cli/data_commands.h"
 #include "cli/data_show.h"
 #include "cli/data_summary.h"
+#include "cli/parse_or_help.h"
+#include "core/clock.h"
 #include "core/stdio.h"
-#include "dataset/indexed_dataset.h"
 #include "image/png.h"
 #include "train/exit_codes.h"
-#include "train/train_flags.h"
 
 namespace tern {
 namespace {
@@ -29,12 +29,12 @@ constexpr std::string_view kHelp =
                                     file has them; for the sheet image.size is
                                     96 and augment.flip true unless set
 
-With --grid, N is the first sample of the sheet.
+With --grid, N is the first sample of the sheet. DST is a folder that `tern data
+import` made, or a copy of one in a bucket: s3://bucket/prefix and the like.
 )";
 
 struct Request {
-  bool help = false;
-  std::string folder;
+  std::string place;
   int64_t sample = -1;
   std::string grid;
   std::string split = "train";
@@ -109,25 +109,22 @@ Result<int> show_sample(const Request& request, const Dataset& dataset, const Da
 
 }  // namespace
 
-Result<int> data_show_command(const Surroundings&, const Arguments& arguments) {
+Result<int> data_show_command(const Surroundings& surroundings, const Arguments& arguments) {
   Request request;
   CLI::App app;
-  app.set_help_flag();
-  app.add_flag("-h,--help", request.help);
   app.add_option("--grid", request.grid);
   app.add_option("--split", request.split)->check(CLI::IsMember({"train", "test"}));
   app.add_option("--out", request.out);
   app.add_option("--set", request.assignments)->allow_extra_args(false);
-  app.add_option("DST", request.folder);
+  app.add_option("DST", request.place);
   app.add_option("N", request.sample);
-  RETURN_IF_ERROR(parse_flags(app, arguments, "tern data show --help"));
-  if (request.help) {
-    fmt::print("{}", kHelp);
-    return kExitDone;
-  }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DatasetIndex> index, open_data_set(request.folder));
+  ASSIGN_OR_RETURN(const bool is_help, parse_or_help(app, arguments, "tern data show", kHelp));
+  if (is_help) return kExitDone;
+  SystemClock clock;
+  CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
+  ASSIGN_OR_RETURN(const ImportedData data, open_data_set(request.place, door));
   const Split split = request.split == "train" ? Split::train : Split::test;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, open_indexed(request.folder, split));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, open_split(data, split));
   if (request.grid.empty() && request.sample < 0) {
     return fail(Code::invalid, fmt::format("which sample? Name one from 0 to {}, or --grid 8x8",
                                            dataset->size() - 1));
@@ -136,7 +133,7 @@ Result<int> data_show_command(const Surroundings&, const Arguments& arguments) {
     return fail(Code::invalid, fmt::format("there is no sample {}; the last of the {} split is {}",
                                            request.sample, request.split, dataset->size() - 1));
   }
-  return request.grid.empty() ? show_sample(request, *dataset, *index)
+  return request.grid.empty() ? show_sample(request, *dataset, *data.index)
                               : show_grid(request, *dataset);
 }
 

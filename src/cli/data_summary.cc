@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cloud/open_store.h"
 #include "core/progress.h"
 #include "report/screen.h"
 
@@ -79,21 +78,9 @@ std::string numbers(const std::vector<double>& values) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<DatasetIndex>> open_data_set(const std::string& folder) {
-  if (folder.empty()) {
-    return fail(Code::invalid,
-                "of which data set? Name a folder that `tern data import SRC DST` made");
-  }
-  if (is_cloud_address(folder)) {
-    return fail(Code::invalid, fmt::format("{} is in a bucket, and this needs a folder; copy it: "
-                                           "`tern store cp --recursive {} DIR`",
-                                           folder, folder));
-  }
+Result<ImportedData> open_in_folder(const std::string& folder) {
   std::error_code error;
-  const fs::path file = fs::path(folder) / kIndexFile;
-  if (!fs::exists(file, error)) {
+  if (!fs::exists(fs::path(folder) / kIndexFile, error)) {
     if (fs::exists(fs::path(folder) / "shards", error)) {
       return fail(Code::not_found, fmt::format("the import into {} is not finished; type the same "
                                                "`tern data import` again, and it goes on",
@@ -104,7 +91,31 @@ Result<std::unique_ptr<DatasetIndex>> open_data_set(const std::string& folder) {
                             "makes one",
                             folder, folder));
   }
-  return DatasetIndex::open(file);
+  return find_imported(folder);
+}
+
+Result<ImportedData> open_in_bucket(const StoreAddress& address, CloudDoor& door) {
+  const std::string place = address.to_string();
+  ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> store, door.open(address));
+  Result<ImportedData> found = find_imported(std::move(store), place);
+  if (found || found.error().code != Code::not_found) return found;
+  return fail(Code::not_found,
+              fmt::format("{}. `tern store ls {}` shows what is there; a data set is brought to a "
+                          "bucket by `tern data import SRC DIR --pack orig` and `tern store cp "
+                          "--recursive DIR {}`",
+                          found.error().message, place, place));
+}
+
+}  // namespace
+
+Result<ImportedData> open_data_set(const std::string& place, CloudDoor& door) {
+  if (place.empty()) {
+    return fail(Code::invalid,
+                "of which data set? Name a folder that `tern data import SRC DST` made, or where "
+                "it was copied to in a bucket");
+  }
+  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(place));
+  return address.is_folder() ? open_in_folder(address.prefix) : open_in_bucket(address, door);
 }
 
 DataSummary summarise(const DatasetIndex& index) {

@@ -3,13 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "cloud/open_store.h"
 #include "core/result.h"
-#include "dataset/index.h"
+#include "dataset/indexed_dataset.h"
 
 namespace tern {
 
@@ -21,8 +21,8 @@ struct DataSummary {
   double mean_pixels = 0;
 };
 
-// The index of the data set in a folder; what is missing says what to type.
-Result<std::unique_ptr<DatasetIndex>> open_data_set(const std::string& folder);
+// The data set in a folder or a bucket; what is missing says what to type. `door` outlives it.
+Result<ImportedData> open_data_set(const std::string& place, CloudDoor& door);
 
 DataSummary summarise(const DatasetIndex& index);
 // For a terminal: no line is wider than a screen, and of long lists the beginning is shown. For a

@@ -52,72 +52,25 @@ std::vector<int64_t> files_of(const DatasetIndex& index, Split split) {
   return files;
 }
 
-// What both ways to open have found.
-struct Opened {
-  std::shared_ptr<const DatasetIndex> index;
-  std::unique_ptr<SampleFiles> files;
-  std::string place;  // for messages: the folder, or the store's prefix
-};
-
-Status check_has_samples(const DatasetIndex& index, Split split, const std::string& place) {
-  if (index.count(split) > 0) return {};
+Status check_has_samples(const ImportedData& data, Split split) {
+  if (data.index->count(split) > 0) return {};
   return fail(Code::not_found, fmt::format("the data set in {} has no {} samples; import it "
                                            "again with --test-share 0.1, or a source that has both",
-                                           place, split_name(split)));
+                                           data.place, split_name(split)));
 }
 
-// The index of a data set whose samples are in the store as well.
-Result<std::unique_ptr<DatasetIndex>> fetch_index(ObjectStore& store, const std::string& prefix,
-                                                  const std::string& place, Split split) {
-  const std::string name = prefix + kIndexFile;
-  const std::string doing = fmt::format("open the data set in {}", place);
-  ASSIGN_OR_RETURN(const ObjectInfo info, store.stat(name).at(doing));
-  if (info.size_bytes > kIndexBytesMax) {
-    return fail(Code::exhausted,
-                fmt::format("{} has {} bytes, and an index at most {}; name another data set", name,
-                            info.size_bytes, kIndexBytesMax));
-  }
-  ASSIGN_OR_RETURN(Bytes bytes, store.get(name).at(doing));
-  ASSIGN_OR_RETURN(std::unique_ptr<DatasetIndex> index,
-                   DatasetIndex::from_bytes(std::move(bytes), name));
-  RETURN_IF_ERROR(check_has_samples(*index, split, place));
-  if (index->about().root.empty()) return index;
-  return fail(Code::invalid,
-              fmt::format("the data set in {} was indexed in place, so its samples are not in "
-                          "the store; import it with --pack orig and copy that",
-                          place));
-}
-
-Result<std::unique_ptr<SampleFiles>> stage(Opened& opened, Split split, const std::string& folder,
-                                           OnStageFailure on_failure) {
-  StageSetup setup{.source = std::move(opened.files),
-                   .index = opened.index.get(),
+Result<std::unique_ptr<SampleFiles>> stage_samples(const ImportedData& data,
+                                                   std::unique_ptr<SampleFiles> files, Split split,
+                                                   const std::string& folder,
+                                                   OnStageFailure on_failure) {
+  StageSetup setup{.source = std::move(files),
+                   .index = data.index.get(),
                    .folder = folder,
-                   .order = files_of(*opened.index, split)};
+                   .order = files_of(*data.index, split)};
   if (on_failure) {
     setup.on_failure = [tell = std::move(on_failure)](int64_t, const Error& error) { tell(error); };
   }
   return stage_files(std::move(setup));
-}
-
-Result<std::unique_ptr<Dataset>> make_dataset(Opened opened, Split split,
-                                              const std::string& stage_folder,
-                                              OnStageFailure on_failure) {
-  if (!stage_folder.empty()) {
-    ASSIGN_OR_RETURN(opened.files, stage(opened, split, stage_folder, std::move(on_failure)));
-  }
-  auto dataset = std::make_unique<IndexedDataset>(
-      std::move(opened.index), std::move(opened.files), split,
-      fmt::format("imported:{}{}{}", opened.place, opened.place.ends_with('/') ? "" : "/",
-                  split_name(split)),
-      opened.place);
-  if (dataset->shape().channels == 0) {
-    return fail(Code::invalid,
-                fmt::format("the {} samples in {} differ in their number of channels; import grey "
-                            "and colour images apart, or as orig",
-                            split_name(split), opened.place));
-  }
-  return dataset;
 }
 
 }  // namespace
@@ -235,34 +188,77 @@ bool is_imported(const fs::path& folder) {
   return fs::is_regular_file(folder / kIndexFile, ignored);
 }
 
-Result<std::unique_ptr<Dataset>> open_indexed(const fs::path& folder, Split split,
-                                              const std::string& stage_folder,
-                                              OnStageFailure on_stage_failure) {
-  Opened opened{.place = folder.string()};
-  ASSIGN_OR_RETURN(opened.index, DatasetIndex::open(folder / kIndexFile));
-  RETURN_IF_ERROR(check_has_samples(*opened.index, split, opened.place));
-  ASSIGN_OR_RETURN(const fs::path root, opened.index->files_folder(folder));
-  opened.files = open_folder_files(root.string(), *opened.index);
-  return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
+Result<ImportedData> find_imported(const fs::path& folder) {
+  ImportedData data{.place = folder.string()};
+  ASSIGN_OR_RETURN(data.index, DatasetIndex::open(folder / kIndexFile));
+  return data;
 }
 
-Result<std::unique_ptr<Dataset>> open_indexed(ObjectStore& store, const std::string& prefix,
-                                              Split split, const std::string& stage_folder,
+Result<ImportedData> find_imported(std::shared_ptr<ObjectStore> store, std::string place) {
+  ImportedData data{.store = std::move(store), .place = std::move(place)};
+  const std::string doing = fmt::format("open the data set in {}", data.place);
+  ASSIGN_OR_RETURN(const ObjectInfo info, data.store->stat(kIndexFile).at(doing));
+  if (info.size_bytes > kIndexBytesMax) {
+    return fail(Code::exhausted,
+                fmt::format("{}/{} has {} bytes, and an index at most {}; name "
+                            "another data set",
+                            data.place, kIndexFile, info.size_bytes, kIndexBytesMax));
+  }
+  ASSIGN_OR_RETURN(Bytes bytes, data.store->get(kIndexFile).at(doing));
+  ASSIGN_OR_RETURN(data.index, DatasetIndex::from_bytes(
+                                   std::move(bytes), fmt::format("{}/{}", data.place, kIndexFile)));
+  return data;
+}
+
+Result<std::unique_ptr<SampleFiles>> open_samples(const ImportedData& data) {
+  if (data.store == nullptr) {
+    ASSIGN_OR_RETURN(const fs::path root, data.index->files_folder(data.place));
+    return open_folder_files(root.string(), *data.index);
+  }
+  if (data.index->about().root.empty()) {
+    return open_store_files(data.store, data.place, *data.index);
+  }
+  return fail(Code::invalid,
+              fmt::format("the data set in {} was indexed in place, so its samples are not in "
+                          "the store; import it with --pack orig and copy that",
+                          data.place));
+}
+
+Result<std::unique_ptr<Dataset>> open_split(const ImportedData& data, Split split,
+                                            const std::string& stage,
+                                            OnStageFailure on_stage_failure) {
+  RETURN_IF_ERROR(check_has_samples(data, split));
+  ASSIGN_OR_RETURN(std::unique_ptr<SampleFiles> files, open_samples(data));
+  if (!stage.empty()) {
+    ASSIGN_OR_RETURN(
+        files, stage_samples(data, std::move(files), split, stage, std::move(on_stage_failure)));
+  }
+  const std::string name = fmt::format("imported:{}{}{}", data.place,
+                                       data.place.ends_with('/') ? "" : "/", split_name(split));
+  auto dataset =
+      std::make_unique<IndexedDataset>(data.index, std::move(files), split, name, data.place);
+  if (dataset->shape().channels == 0) {
+    return fail(Code::invalid,
+                fmt::format("the {} samples in {} differ in their number of channels; import grey "
+                            "and colour images apart, or as orig",
+                            split_name(split), data.place));
+  }
+  return dataset;
+}
+
+Result<std::unique_ptr<Dataset>> open_indexed(const fs::path& folder, Split split,
+                                              const std::string& stage,
                                               OnStageFailure on_stage_failure) {
-  Opened opened{.place = prefix};
-  ASSIGN_OR_RETURN(opened.index, fetch_index(store, prefix, prefix, split));
-  opened.files = open_store_files(store, prefix, *opened.index);
-  return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
+  ASSIGN_OR_RETURN(const ImportedData data, find_imported(folder));
+  return open_split(data, split, stage, std::move(on_stage_failure));
 }
 
 Result<std::unique_ptr<Dataset>> open_indexed(std::shared_ptr<ObjectStore> store,
                                               const std::string& place, Split split,
-                                              const std::string& stage_folder,
+                                              const std::string& stage,
                                               OnStageFailure on_stage_failure) {
-  Opened opened{.place = place};
-  ASSIGN_OR_RETURN(opened.index, fetch_index(*store, "", place, split));
-  opened.files = open_store_files(std::move(store), place, *opened.index);
-  return make_dataset(std::move(opened), split, stage_folder, std::move(on_stage_failure));
+  ASSIGN_OR_RETURN(const ImportedData data, find_imported(std::move(store), place));
+  return open_split(data, split, stage, std::move(on_stage_failure));
 }
 
 }  // namespace tern

@@ -57,17 +57,32 @@ class IndexedDataset final : public Dataset {
 // True if `folder` holds an imported data set.
 bool is_imported(const std::filesystem::path& folder);
 
-// Opens one split of the data set in `folder`; with `stage`, behind a local copy, whose failures
-// `on_stage_failure` (may be null; any thread) is told. `not_found` if the split has no samples.
+// A data set that `tern data import` made, where it is.
+struct ImportedData {
+  std::shared_ptr<const DatasetIndex> index;
+  std::shared_ptr<ObjectStore> store;  // that has index and samples; null: they are in a folder
+  std::string place;                   // the folder, or for messages the store's address
+};
+
+// Reads the index. `not_found` if there is none, `corrupt` if it is damaged.
+Result<ImportedData> find_imported(const std::filesystem::path& folder);
+Result<ImportedData> find_imported(std::shared_ptr<ObjectStore> store, std::string place);
+
+// Its samples. `data.index` outlives them. `not_found` if they were indexed in place and are gone,
+// `invalid` if they were indexed in place and only the index is in the store.
+Result<std::unique_ptr<SampleFiles>> open_samples(const ImportedData& data);
+
+// One split of it; with `stage`, behind a local copy, whose failures `on_stage_failure` (may be
+// null; any thread) is told. `not_found` if the split has no samples.
+Result<std::unique_ptr<Dataset>> open_split(const ImportedData& data, Split split,
+                                            const std::string& stage = "",
+                                            OnStageFailure on_stage_failure = {});
+
+// find_imported() and open_split().
 Result<std::unique_ptr<Dataset>> open_indexed(const std::filesystem::path& folder, Split split,
                                               const std::string& stage = "",
                                               OnStageFailure on_stage_failure = {});
-// The same from a store: the index is fetched whole, samples by ranged reads of `prefix` + path.
-// `store` outlives it.
-Result<std::unique_ptr<Dataset>> open_indexed(ObjectStore& store, const std::string& prefix,
-                                              Split split, const std::string& stage = "",
-                                              OnStageFailure on_stage_failure = {});
-// The same of a whole store, which it keeps; `place` is for messages.
+// The same from a store, which it keeps: the index is fetched whole, samples by ranged reads.
 Result<std::unique_ptr<Dataset>> open_indexed(std::shared_ptr<ObjectStore> store,
                                               const std::string& place, Split split,
                                               const std::string& stage = "",

@@ -15,6 +15,7 @@
 #include "dataset/test_staging.h"
 #include "storage/faulty_store.h"
 #include "storage/memory_store.h"
+#include "storage/prefix_store.h"
 #include "storage/retry_store.h"
 
 namespace tern {
@@ -292,7 +293,8 @@ class StoredDatasetTest : public testing::Test {
   StoredDatasetTest() { set_.put(memory_, "sets/small/"); }
 
   Result<std::unique_ptr<Dataset>> open(const std::string& stage = "") {
-    return open_indexed(retry_, "sets/small/", Split::train, stage);
+    return open_indexed(std::make_shared<PrefixStore>(retry_, "sets/small"), "sets/small",
+                        Split::train, stage);
   }
 
   const TestSet set_ = make_test_set();

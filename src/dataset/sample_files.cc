@@ -37,15 +37,13 @@ class FolderFiles final : public SampleFiles {
 
 class StoreFiles final : public SampleFiles {
  public:
-  StoreFiles(ObjectStore& store, std::string prefix, const DatasetIndex& index)
-      : store_(store), prefix_(std::move(prefix)), place_(prefix_), index_(index) {}
   StoreFiles(std::shared_ptr<ObjectStore> store, std::string place, const DatasetIndex& index)
-      : kept_(std::move(store)), store_(*kept_), place_(std::move(place) + "/"), index_(index) {}
+      : store_(std::move(store)), place_(std::move(place)), index_(index) {}
 
   Status read(int64_t file, int64_t offset, int64_t length, Bytes& buffer) const override {
     const StoredRange range{file, offset, length};
     ASSIGN_OR_RETURN(const std::string name, name_of(file));
-    ASSIGN_OR_RETURN(buffer, judge(range, name, store_.get_range(name, offset, length)));
+    ASSIGN_OR_RETURN(buffer, judge(range, name, store_->get_range(name, offset, length)));
     return {};
   }
 
@@ -56,7 +54,7 @@ class StoreFiles final : public SampleFiles {
       if (!name) return {};  // read() says why
       wanted.push_back({*name, range.offset, range.length});
     }
-    std::vector<Result<Bytes>> all = store_.get_ranges(wanted);
+    std::vector<Result<Bytes>> all = store_->get_ranges(wanted);
     for (size_t i = 0; i < all.size(); ++i) {
       all[i] = judge(ranges[i], wanted[i].name, std::move(all[i]));
     }
@@ -64,13 +62,13 @@ class StoreFiles final : public SampleFiles {
   }
 
   std::string where(int64_t file) const override {
-    return fmt::format("{}{}", place_, index_.file_path(file));
+    return fmt::format("{}/{}", place_, index_.file_path(file));
   }
 
  private:
   Result<std::string> name_of(int64_t file) const {
     RETURN_IF_ERROR(check_file_path(index_.file_path(file)));
-    return fmt::format("{}{}", prefix_, index_.file_path(file));
+    return std::string(index_.file_path(file));
   }
 
   Result<Bytes> judge(const StoredRange& range, const std::string& name,
@@ -86,10 +84,8 @@ class StoreFiles final : public SampleFiles {
                 fmt::format("{}: the object ends before; copy it to the store again", doing));
   }
 
-  const std::shared_ptr<ObjectStore> kept_;  // null where the store is somebody else's
-  ObjectStore& store_;
-  const std::string prefix_;  // of the objects' names
-  const std::string place_;   // the same, for messages
+  const std::shared_ptr<ObjectStore> store_;
+  const std::string place_;  // for messages
   const DatasetIndex& index_;
 };
 
@@ -103,11 +99,6 @@ std::unique_ptr<SampleFiles> open_folder_files(std::string folder, const Dataset
 std::unique_ptr<SampleFiles> open_store_files(std::shared_ptr<ObjectStore> store, std::string place,
                                               const DatasetIndex& index) {
   return std::make_unique<StoreFiles>(std::move(store), std::move(place), index);
-}
-
-std::unique_ptr<SampleFiles> open_store_files(ObjectStore& store, std::string prefix,
-                                              const DatasetIndex& index) {
-  return std::make_unique<StoreFiles>(store, std::move(prefix), index);
 }
 
 }  // namespace tern

@@ -50,8 +50,5 @@ std::unique_ptr<SampleFiles> open_folder_files(std::string folder, const Dataset
 // Objects of a store that it keeps, by ranged reads; `place` is for messages. `index` outlives it.
 std::unique_ptr<SampleFiles> open_store_files(std::shared_ptr<ObjectStore> store, std::string place,
                                               const DatasetIndex& index);
-// Objects `prefix` + path of a store, by ranged reads. Both outlive it.
-std::unique_ptr<SampleFiles> open_store_files(ObjectStore& store, std::string prefix,
-                                              const DatasetIndex& index);
 
 }  // namespace tern

@@ -12,6 +12,7 @@
 #include "dataset/test_index.h"
 #include "storage/faulty_store.h"
 #include "storage/memory_store.h"
+#include "storage/prefix_store.h"
 #include "storage/retry_store.h"
 
 namespace tern {
@@ -95,7 +96,8 @@ class StoreFilesTest : public testing::Test {
   FaultyStore faulty_{memory_};
   SimClock clock_;
   RetryStore retry_{faulty_, {}, clock_, /*seed=*/1};
-  const std::unique_ptr<SampleFiles> files_ = open_store_files(retry_, "sets/small/", *index_);
+  const std::unique_ptr<SampleFiles> files_ =
+      open_store_files(std::make_shared<PrefixStore>(retry_, "sets/small"), "sets/small", *index_);
   Bytes buffer_;
 };
 

@@ -8,12 +8,9 @@
 
 #include "core/crc32c.h"
 #include "dataset/shard_format.h"
-#include "storage/file_door.h"
 
 namespace tern {
 namespace {
-
-using ReadRange = std::function<Result<Bytes>(int64_t offset, int64_t length)>;
 
 constexpr int64_t kFooterBytes = sizeof(ShardFooter);
 
@@ -107,30 +104,6 @@ Result<std::vector<ShardRecord>> parse_records(BytesView index, const ShardFoote
   return records;
 }
 
-Result<std::vector<ShardRecord>> read_records(const ReadRange& read, int64_t file_bytes,
-                                              const std::string& name) {
-  if (file_bytes < int64_t{sizeof(ShardHeader)} + kFooterBytes) {
-    return damaged_shard(name, fmt::format("it ends after {} bytes", file_bytes));
-  }
-  ASSIGN_OR_RETURN(const Bytes footer_bytes, read(file_bytes - kFooterBytes, kFooterBytes));
-  ShardFooter footer;
-  if (footer_bytes.size() != sizeof footer) return damaged_shard(name, "it ends too early");
-  std::memcpy(&footer, footer_bytes.data(), sizeof footer);
-  if (BytesView(footer.magic.data(), footer.magic.size()) != kShardEndMagic) {
-    return damaged_shard(name, "the index: its footer is not at the end of the file");
-  }
-  const uint64_t footer_at = static_cast<uint64_t>(file_bytes - kFooterBytes);
-  if (footer.index_offset < sizeof(ShardHeader) || footer.index_offset > footer_at ||
-      footer.index_length != footer_at - footer.index_offset) {
-    return damaged_shard(name, "the index: its footer says that it lies elsewhere");
-  }
-  ASSIGN_OR_RETURN(const Bytes index, read(static_cast<int64_t>(footer.index_offset),
-                                           static_cast<int64_t>(footer.index_length)));
-  if (index.size() != footer.index_length) return damaged_shard(name, "it ends too early");
-  if (crc32c(index) != footer.index_crc32c) return damaged_shard(name, "the index does not verify");
-  return parse_records(index, footer, name);
-}
-
 std::string image_problem(const ShardRecord& record) {
   const ImageInfo& info = record.info;
   const bool sides_fit = info.size.width >= 1 && info.size.height >= 1 &&
@@ -178,20 +151,43 @@ Error damaged_shard(const std::string& name, const std::string& what) {
       fmt::format("{} is damaged: {}; copy it again, or remove it and import again", name, what));
 }
 
+Result<std::vector<ShardRecord>> read_shard_index(const ShardBytes& shard) {
+  const std::string& name = shard.name;
+  const int64_t file_bytes = shard.size_bytes;
+  if (file_bytes < int64_t{sizeof(ShardHeader)} + kFooterBytes) {
+    return damaged_shard(name, fmt::format("it ends after {} bytes", file_bytes));
+  }
+  ASSIGN_OR_RETURN(const Bytes footer_bytes, shard.read(file_bytes - kFooterBytes, kFooterBytes));
+  ShardFooter footer;
+  if (footer_bytes.size() != sizeof footer) return damaged_shard(name, "it ends too early");
+  std::memcpy(&footer, footer_bytes.data(), sizeof footer);
+  if (BytesView(footer.magic.data(), footer.magic.size()) != kShardEndMagic) {
+    return damaged_shard(name, "the index: its footer is not at the end of the file");
+  }
+  const uint64_t footer_at = static_cast<uint64_t>(file_bytes - kFooterBytes);
+  if (footer.index_offset < sizeof(ShardHeader) || footer.index_offset > footer_at ||
+      footer.index_length != footer_at - footer.index_offset) {
+    return damaged_shard(name, "the index: its footer says that it lies elsewhere");
+  }
+  ASSIGN_OR_RETURN(const Bytes index, shard.read(static_cast<int64_t>(footer.index_offset),
+                                                 static_cast<int64_t>(footer.index_length)));
+  if (index.size() != footer.index_length) return damaged_shard(name, "it ends too early");
+  if (crc32c(index) != footer.index_crc32c) return damaged_shard(name, "the index does not verify");
+  return parse_records(index, footer, name);
+}
+
 Result<std::vector<ShardRecord>> read_shard_index(const std::filesystem::path& file) {
-  RealFileDoor door;
-  ASSIGN_OR_RETURN(const int64_t file_bytes, door.size_bytes(file));
-  return read_records(
-      [&](int64_t offset, int64_t length) { return door.read_range(file, offset, length); },
-      file_bytes, file.string());
+  ASSIGN_OR_RETURN(const ShardBytes shard, open_shard(file));
+  return read_shard_index(shard);
 }
 
 Result<std::vector<ShardRecord>> parse_shard(BytesView bytes, const std::string& name) {
-  return read_records(
-      [&](int64_t offset, int64_t length) -> Result<Bytes> {
-        return Bytes(bytes.substr(static_cast<size_t>(offset), static_cast<size_t>(length)));
-      },
-      static_cast<int64_t>(bytes.size()), name);
+  return read_shard_index(
+      {.name = name,
+       .size_bytes = static_cast<int64_t>(bytes.size()),
+       .read = [bytes](int64_t offset, int64_t length) -> Result<Bytes> {
+         return Bytes(bytes.substr(static_cast<size_t>(offset), static_cast<size_t>(length)));
+       }});
 }
 
 }  // namespace tern

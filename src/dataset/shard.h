@@ -17,6 +17,7 @@
 #include "core/result.h"
 #include "dataset/dataset.h"
 #include "image/image.h"
+#include "storage/object_store.h"
 
 namespace tern {
 
@@ -58,17 +59,33 @@ class ShardWriter {
   std::unique_ptr<State> state_;
 };
 
+// The bytes of a shard, wherever it is.
+struct ShardBytes {
+  std::string name;  // for messages
+  int64_t size_bytes = 0;
+  // Bytes [offset, offset + length); fewer only where it ends. REQUIRES: 0 <= offset <= size_bytes.
+  std::function<Result<Bytes>(int64_t offset, int64_t length)> read;
+  int64_t chunk_bytes = int64_t{1} << 20;  // that are asked for at once to read it all
+};
+Result<ShardBytes> open_shard(const std::filesystem::path& file);
+// An object. `store` outlives the bytes.
+Result<ShardBytes> open_shard(ObjectStore& store, const std::string& object);
+
 // The index at the end of a shard, checked: its checksum, and that every record lies within the
-// file. `corrupt` names the file and what is wrong.
+// shard. `corrupt` names the shard and what is wrong.
+Result<std::vector<ShardRecord>> read_shard_index(const ShardBytes& shard);
 Result<std::vector<ShardRecord>> read_shard_index(const std::filesystem::path& file);
 // The same of a shard that is in memory (a whole object, a fuzzer's bytes). `name` is for messages.
 Result<std::vector<ShardRecord>> parse_shard(BytesView bytes, const std::string& name);
 
-// Reads every byte, a megabyte at a time. `on_damage` is called for each record that does not
-// verify, with what is wrong; an error is returned if the file cannot be read, or if its header or
-// its index is damaged (`corrupt`; without an index there are no records to check).
-Status verify_shard(
-    const std::filesystem::path& file,
-    const std::function<void(const ShardRecord&, const std::string& what)>& on_damage);
+using OnDamage = std::function<void(const ShardRecord&, const std::string& what)>;
+
+// Reads every byte, a chunk at a time. `on_damage` is called for each record that does not verify,
+// with what is wrong; an error is returned if the shard cannot be read, or if its header is damaged
+// (`corrupt`). REQUIRES: `records` are what read_shard_index() gave.
+Status verify_shard(const ShardBytes& shard, const std::vector<ShardRecord>& records,
+                    const OnDamage& on_damage);
+// Of a file, with its index, which may be `corrupt`: without it there are no records to check.
+Status verify_shard(const std::filesystem::path& file, const OnDamage& on_damage);
 
 }  // namespace tern

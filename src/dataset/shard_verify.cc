@@ -1,22 +1,18 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "core/crc32c.h"
 #include "dataset/shard.h"
 #include "dataset/shard_format.h"
-#include "storage/file_door.h"
 
 namespace tern {
 namespace {
 
-// Reads a file from its beginning to its end, a chunk at a time.
-class FileStream {
+// Reads a shard from its beginning to its end, a chunk at a time.
+class ShardStream {
  public:
-  FileStream(int fd, const std::filesystem::path& file) : fd_(fd), file_(file) {}
+  explicit ShardStream(const ShardBytes& shard) : shard_(shard) {}
 
   // Hands the next `length` bytes to `use`, in pieces that stay valid during the call.
   template <typename Use>
@@ -44,25 +40,25 @@ class FileStream {
 
  private:
   Status fill() {
-    while (true) {
-      const ssize_t got = ::read(fd_, buffer_.data(), buffer_.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return file_error("read", file_, errno);
-      if (got == 0) return damaged_shard(file_.string(), "it became shorter while it was read");
-      rest_ = BytesView(buffer_).substr(0, static_cast<size_t>(got));
-      return {};
+    const int64_t left = shard_.size_bytes - at_;
+    if (left > 0) {
+      ASSIGN_OR_RETURN(chunk_, shard_.read(at_, std::min(left, shard_.chunk_bytes)));
+      at_ += static_cast<int64_t>(chunk_.size());
+      rest_ = chunk_;
     }
+    if (!rest_.empty()) return {};
+    return damaged_shard(shard_.name, "it became shorter while it was read");
   }
 
-  const int fd_;
-  const std::filesystem::path& file_;
-  Bytes buffer_ = Bytes(kShardChunkBytes, '\0');
+  const ShardBytes& shard_;
+  int64_t at_ = 0;
+  Bytes chunk_;
   BytesView rest_;
 };
 
 // What is wrong with the record that the stream stands at, empty if nothing is. Its lengths are
 // those of the index, which is checked: a damaged head does not lose the records behind it.
-Result<std::string> check_record(FileStream& stream, const ShardRecord& record) {
+Result<std::string> check_record(ShardStream& stream, const ShardRecord& record) {
   const Bytes front = shard_record_front(record);
   const BytesView head = BytesView(front).substr(0, sizeof(ShardRecordHead));
   ASSIGN_OR_RETURN(const bool head_matches, stream.matches(head));
@@ -85,14 +81,9 @@ Result<std::string> check_record(FileStream& stream, const ShardRecord& record) 
 
 }  // namespace
 
-Status verify_shard(
-    const std::filesystem::path& file,
-    const std::function<void(const ShardRecord&, const std::string& what)>& on_damage) {
-  ASSIGN_OR_RETURN(const std::vector<ShardRecord> records, read_shard_index(file));
-  const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open()) return file_error("read", file, errno);
-  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-  FileStream stream(fd.get(), file);
+Status verify_shard(const ShardBytes& shard, const std::vector<ShardRecord>& records,
+                    const OnDamage& on_damage) {
+  ShardStream stream(shard);
   const ShardHeader header = shard_header();
   ASSIGN_OR_RETURN(const bool header_matches, stream.matches(shard_bytes_of(header)));
   for (const ShardRecord& record : records) {
@@ -101,8 +92,14 @@ Status verify_shard(
     if (!what.empty()) on_damage(record, what);
   }
   // Last, because the records do not depend on it.
-  if (!header_matches) return damaged_shard(file.string(), "the header is not that of a shard");
+  if (!header_matches) return damaged_shard(shard.name, "the header is not that of a shard");
   return {};
+}
+
+Status verify_shard(const std::filesystem::path& file, const OnDamage& on_damage) {
+  ASSIGN_OR_RETURN(const ShardBytes shard, open_shard(file));
+  ASSIGN_OR_RETURN(const std::vector<ShardRecord> records, read_shard_index(shard));
+  return verify_shard(shard, records, on_damage);
 }
 
 }  // namespace tern

@@ -177,7 +177,7 @@ TEST_F(ImportTest, FilesInsideOfTheDestinationMoveWithIt) {
   EXPECT_TRUE((*dataset)->fetch(3, buffer));
   EXPECT_EQ((*dataset)->mean(), moved->about().mean);
   EXPECT_EQ((*dataset)->stddev().size(), 1u);
-  const auto verified = verify_data_set(place_ / "moved", *moved, {}, log_, clock_, {});
+  const auto verified = verify_data_set(*find_imported(place_ / "moved"), {}, log_, clock_, {});
   ASSERT_TRUE(verified) << verified.error().message;
   EXPECT_EQ(verified->damaged, 0);
 }
@@ -193,7 +193,7 @@ TEST_F(ImportTest, VerifyingWhatIsGoneSaysSoOnce) {
   wanted.pack.reset();
   ASSERT_TRUE(import(source, wanted));
   fs::rename(place_ / "src", place_ / "elsewhere");
-  const auto verified = verify_data_set(place_ / "dst", *index(), {}, log_, clock_, {});
+  const auto verified = verify_data_set(*find_imported(place_ / "dst"), {}, log_, clock_, {});
   ASSERT_FALSE(verified);
   EXPECT_EQ(verified.error().code, Code::not_found);
   EXPECT_THAT(verified.error().message,

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "core/crc32c.h"
 #include "core/mutex.h"
@@ -19,8 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Samples that a thread takes at once where there are no shards.
+// Samples that a thread takes at once where there are no shards, and at most so many bytes of them
+// where they are asked for together.
 constexpr int64_t kBlockSamples = 256;
+constexpr int64_t kBlockBytesMax = int64_t{16} << 20;
 
 // What is to be checked by one thread in one go: a shard, or some samples.
 struct Piece {
@@ -30,14 +35,13 @@ struct Piece {
 
 class Verifier {
  public:
-  // `root` is where the files are.
-  Verifier(const fs::path& folder, const fs::path& root, const DatasetIndex& index,
+  Verifier(const ImportedData& data, std::unique_ptr<SampleFiles> files,
            const VerifyOptions& options)
-      : folder_(folder),
-        index_(index),
+      : data_(data),
+        index_(*data.index),
         options_(options),
-        is_packed_(index.about().root.empty()),
-        files_(open_folder_files(root.string(), index)) {
+        is_packed_(index_.about().root.empty()),
+        files_(std::move(files)) {
     cut_into_pieces();
   }
 
@@ -76,44 +80,52 @@ class Verifier {
     }
   }
 
+  // False if nothing is left, or nothing more can be known.
   bool check_next() {
     const size_t next = next_.fetch_add(1);
-    if (next >= pieces_.size()) return false;
+    if (next >= pieces_.size() || has_failed_) return false;
     const Piece& piece = pieces_[next];
     if (is_packed_) check_shard(piece);
     if (!is_packed_ || options_.decode) check_samples(piece);
     return true;
   }
 
-  void check_shard(const Piece& piece) {
-    const std::string name(index_.file_path(piece.file));
-    const fs::path path = folder_ / name;
-    const auto first = piece.samples.empty() ? int64_t{0} : piece.samples.front();
-    std::error_code error;
-    const auto size = static_cast<int64_t>(fs::file_size(path, error));
-    if (error) return add(first, fmt::format("{}: {}", name, error.message()));
-    if (size != index_.file_bytes(piece.file)) {
-      return add(first, fmt::format("{}: has {} bytes, and the index says {}", name, size,
-                                    index_.file_bytes(piece.file)));
-    }
-    std::map<uint64_t, int64_t> by_offset;
-    for (const int64_t sample : piece.samples) by_offset[index_.entry(sample).offset] = sample;
-    const Status read = verify_shard(path, [&](const ShardRecord& record, const std::string& what) {
-      const auto found = by_offset.find(record.offset);
-      add(found == by_offset.end() ? first : found->second,
-          fmt::format("{} in {} at {}: {}", record.name, name, record.offset, what));
-    });
-    if (!read.has_value()) return add(first, fmt::format("{}: {}", name, read.error().message));
-    compare_with_index(path, name, by_offset);
-    bytes_ += size;
+  Result<ShardBytes> open(const std::string& name) const {
+    return data_.store != nullptr ? open_shard(*data_.store, name)
+                                  : open_shard(fs::path(data_.place) / name);
   }
 
-  void compare_with_index(const fs::path& path, const std::string& name,
+  void check_shard(const Piece& piece) {
+    const std::string name(index_.file_path(piece.file));
+    const auto first = piece.samples.empty() ? int64_t{0} : piece.samples.front();
+    const auto complain = [&](const Error& error) {
+      add(first, fmt::format("{}: {}", name, error.message), error);
+    };
+    const Result<ShardBytes> shard = open(name);
+    if (!shard) return complain(shard.error());
+    if (shard->size_bytes != index_.file_bytes(piece.file)) {
+      return add(first, fmt::format("{}: has {} bytes, and the index says {}", name,
+                                    shard->size_bytes, index_.file_bytes(piece.file)));
+    }
+    const Result<std::vector<ShardRecord>> records = read_shard_index(*shard);
+    if (!records) return complain(records.error());
+    std::map<uint64_t, int64_t> by_offset;
+    for (const int64_t sample : piece.samples) by_offset[index_.entry(sample).offset] = sample;
+    const Status read =
+        verify_shard(*shard, *records, [&](const ShardRecord& record, const std::string& what) {
+          const auto found = by_offset.find(record.offset);
+          add(found == by_offset.end() ? first : found->second,
+              fmt::format("{} in {} at {}: {}", record.name, name, record.offset, what));
+        });
+    if (!read) return complain(read.error());
+    compare_with_index(*records, name, by_offset);
+    bytes_ += shard->size_bytes;
+  }
+
+  void compare_with_index(const std::vector<ShardRecord>& records, const std::string& name,
                           const std::map<uint64_t, int64_t>& by_offset) {
-    const auto records = read_shard_index(path);
-    if (!records.has_value()) return;  // verify_shard() has said so
     size_t matched = 0;
-    for (const ShardRecord& record : *records) {
+    for (const ShardRecord& record : records) {
       if (!record.bad_cause.empty()) continue;
       const auto found = by_offset.find(record.offset);
       if (found == by_offset.end()) continue;
@@ -130,40 +142,84 @@ class Verifier {
     }
   }
 
+  StoredRange range_of(int64_t sample) const {
+    const IndexEntry& entry = index_.entry(sample);
+    return {entry.file, static_cast<int64_t>(entry.offset), entry.length};
+  }
+
   void check_samples(const Piece& piece) {
-    Bytes buffer;
     ImageDecoder decoder;
     Pixels pixels;
-    for (const int64_t sample : piece.samples) {
-      const IndexEntry& entry = index_.entry(sample);
-      const Status read =
-          files_->read(entry.file, static_cast<int64_t>(entry.offset), entry.length, buffer);
-      if (!is_packed_) bytes_ += entry.length;
-      if (!read.has_value()) {
-        add_sample(sample, read.error().message);
-      } else if (crc32c(buffer) != entry.crc32c) {
-        if (!is_packed_) add_sample(sample, "the bytes differ from the index's checksum");
-      } else if (options_.decode) {
-        const Status decoded = decoder.decode_rgb(buffer, entry.info(), pixels);
-        if (!decoded.has_value()) add_sample(sample, decoded.error().message);
+    for (size_t at = 0; at < piece.samples.size() && !has_failed_;) {
+      // Together where that is one round trip instead of many; a large sample comes alone.
+      std::vector<StoredRange> ranges;
+      int64_t bytes = 0;
+      const size_t begin = at;
+      for (; at < piece.samples.size() && std::ssize(ranges) < kBlockSamples; ++at) {
+        ranges.push_back(range_of(piece.samples[at]));
+        bytes += ranges.back().length;
+        if (bytes <= kBlockBytesMax || ranges.size() == 1) continue;
+        ranges.pop_back();
+        break;
+      }
+      const std::vector<Result<Bytes>> together = files_->read_many(ranges);
+      for (size_t i = 0; i < ranges.size(); ++i) {
+        const StoredRange& range = ranges[i];
+        Bytes buffer;
+        Status read;
+        if (together.empty()) {
+          read = files_->read(range.file, range.offset, range.length, buffer);
+        } else if (!together[i]) {
+          read = together[i].error();
+        }
+        const BytesView stored = together.empty() || !read ? BytesView(buffer) : BytesView(*together[i]);
+        check_sample(piece.samples[begin + i], read, stored, decoder, pixels);
       }
     }
   }
 
-  void add_sample(int64_t sample, const std::string& what) {
+  void check_sample(int64_t sample, const Status& read, BytesView stored, ImageDecoder& decoder,
+                    Pixels& pixels) {
     const IndexEntry& entry = index_.entry(sample);
-    add(sample, fmt::format("{} in {} at {}: {}", index_.name(sample), index_.file_path(entry.file),
-                            entry.offset, what));
+    if (!is_packed_) bytes_ += entry.length;
+    if (!read) return add_sample(sample, read.error());
+    if (crc32c(stored) != entry.crc32c) {
+      // Of a shard it has been said.
+      if (!is_packed_) {
+        add_sample(sample, fail(Code::corrupt, "the bytes differ from the index's checksum"));
+      }
+    } else if (options_.decode) {
+      const Status decoded = decoder.decode_rgb(stored, entry.info(), pixels);
+      if (!decoded) add_sample(sample, decoded.error());
+    }
   }
 
+  void add_sample(int64_t sample, const Error& error) {
+    const IndexEntry& entry = index_.entry(sample);
+    add(sample,
+        fmt::format("{} in {} at {}: {}", index_.name(sample), index_.file_path(entry.file),
+                    entry.offset, error.message),
+        error);
+  }
+
+  // Of a bucket that cannot be asked nothing is known; a disk that cannot be read is damage.
+  void add(int64_t sample, std::string text, const Error& error) EXCLUDES(mutex_) {
+    const bool is_damage = data_.store == nullptr || error.code == Code::corrupt ||
+                           error.code == Code::not_found || error.code == Code::invalid;
+    if (is_damage) return add(sample, std::move(text));
+    MutexLock lock(mutex_);
+    if (!failure_) failure_ = fail(error.code, std::move(text));
+    has_failed_ = true;
+  }
   void add(int64_t sample, std::string text) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     ++damaged_;
     if (damages_.size() < options_.damages_max) damages_.emplace_back(sample, std::move(text));
   }
 
-  VerifyResult take_result() EXCLUDES(mutex_) {
+  Result<VerifyResult> take_result() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
+    if (failure_) return *failure_;
     std::sort(damages_.begin(), damages_.end());
     VerifyResult result{.samples = index_.samples(), .bytes = bytes_.load(), .damaged = damaged_};
     for (auto& [sample, text] : damages_) result.damages.push_back(std::move(text));
@@ -171,7 +227,7 @@ class Verifier {
   }
 
   // Constant after construction.
-  const fs::path folder_;
+  const ImportedData& data_;
   const DatasetIndex& index_;
   const VerifyOptions options_;
   const bool is_packed_;
@@ -181,19 +237,20 @@ class Verifier {
   // Synchronise themselves.
   std::atomic<size_t> next_ = 0;
   std::atomic<int64_t> bytes_ = 0;
+  std::atomic<bool> has_failed_ = false;
 
   Mutex mutex_;
+  std::optional<Error> failure_ GUARDED_BY(mutex_);
   int64_t damaged_ GUARDED_BY(mutex_) = 0;
   std::vector<std::pair<int64_t, std::string>> damages_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-Result<VerifyResult> verify_data_set(const fs::path& folder, const DatasetIndex& index,
-                                     const VerifyOptions& options, Log& log, Clock& clock,
-                                     std::stop_token stop) {
-  ASSIGN_OR_RETURN(const fs::path root, index.files_folder(folder));
-  Verifier verifier(folder, root, index, options);
+Result<VerifyResult> verify_data_set(const ImportedData& data, const VerifyOptions& options,
+                                     Log& log, Clock& clock, std::stop_token stop) {
+  ASSIGN_OR_RETURN(std::unique_ptr<SampleFiles> files, open_samples(data));
+  Verifier verifier(data, std::move(files), options);
   return verifier.run(log, clock, std::move(stop));
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/result.h"
-#include "dataset/index.h"
+#include "dataset/indexed_dataset.h"
 
 namespace tern {
 
@@ -30,9 +29,9 @@ struct VerifyResult {
 
 // Shards are read whole and compared with the index; samples that were indexed in place are read
 // one by one. Blocks; uses its own threads; progress goes to `log`. `cancelled` when `stop` fires.
-// Damage is an answer, not an error; `not_found` if the folder that was indexed in place is gone.
-Result<VerifyResult> verify_data_set(const std::filesystem::path& folder, const DatasetIndex& index,
-                                     const VerifyOptions& options, Log& log, Clock& clock,
-                                     std::stop_token stop);
+// Damage is an answer, not an error, and so is a shard that is gone; `not_found` if the folder that
+// was indexed in place is gone; of a store that does not answer its error.
+Result<VerifyResult> verify_data_set(const ImportedData& data, const VerifyOptions& options,
+                                     Log& log, Clock& clock, std::stop_token stop);
 
 }  // namespace tern
