@@ -6,12 +6,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "cloud_story.h"
 #include "cloud_under_test.h"
 #include "photos.h"
 #include "storage/record_log.h"
-#include "store_servers.h"
-#include "tern_run.h"
-#include "train/exit_codes.h"
 
 namespace tern {
 namespace {
@@ -31,48 +29,13 @@ constexpr size_t kSavesSeen = 3;
 constexpr char kVeryLong[] = "train.epochs=100000";
 constexpr char kMetrics[] = "metrics.jsonl";
 
-std::string missing_one_of(const std::vector<ServerKind>& kinds) {
-  for (const ServerKind kind : kinds) {
-    if (std::string why = StoreServer::missing(kind); !why.empty()) return why;
-  }
-  return "";
-}
-
-// A work folder with servers, whose variables `tern` is started with.
-class CloudStories : public testing::Test {
+class CloudStories : public CloudStory {
  protected:
-  StoreServer& serve(ServerKind kind) {
-    servers_.push_back(std::make_unique<StoreServer>(StoreServer::Start{.kind = kind}));
-    variables_.merge(servers_.back()->variables());
-    return *servers_.back();
-  }
-
-  Process::Start start(const std::vector<std::string>& words) const {
-    Process::Start start = place_.start(words);
-    start.environment = variables_;
-    return start;
-  }
-  Finished tern(const std::vector<std::string>& words) const { return run_to_end(start(words)); }
   static std::vector<std::string> train(const std::string& run,
                                         const std::vector<std::string>& more = {}) {
     std::vector<std::string> words = WorkFolder::train(run, {"--set", kEpochs, "--set", kBatch});
     words.insert(words.end(), more.begin(), more.end());
     return words;
-  }
-  nlohmann::json json_of(const std::vector<std::string>& words) const {
-    const Finished finished = tern(words);
-    EXPECT_EQ(finished.exit_code, kExitDone) << finished.err;
-    return nlohmann::json::parse(finished.out, nullptr, false);
-  }
-
-  // The run as our own code reads it, apart from `tern`.
-  template <typename Read>
-  auto read(const std::string& run, Read read) const {
-    SystemClock clock;
-    CloudDoor door(surroundings_of(variables_, place_ / "home"), clock);
-    auto store = door.open(parse_store_address(run).value());
-    EXPECT_TRUE(store) << store.error().to_string();
-    return read(**store);
   }
   size_t pieces(const std::string& run) const {
     return read(run, [](ObjectStore& store) {
@@ -122,10 +85,6 @@ class CloudStories : public testing::Test {
     ASSERT_TRUE(model) << model.error().to_string();
     EXPECT_TRUE(*model == read_text(place_.run("whole") / "model.safetensors"));
   }
-
-  WorkFolder place_;
-  Variables variables_;
-  std::vector<std::unique_ptr<StoreServer>> servers_;
 };
 
 class CloudStoriesOn : public CloudStories, public testing::WithParamInterface<ServerKind> {};

@@ -55,10 +55,12 @@ const char kTrainHelp[] =
                     everything else may differ. DIR is only read, and only
                     once: the same command again continues the new run
   --init WEIGHTS    begin with these weights (.safetensors, or a .pth with a
-                    state dict; torchvision's names) instead of random ones. The
-                    last layer stays random where the classes differ in number
+                    state dict; torchvision's names; or s3://bucket/name and the
+                    like) instead of random ones. The last layer stays random
+                    where the classes differ in number
   --fresh           begin anew; the old run is kept beside it under a number.
-                    A folder that holds something else than a run is left alone
+                    A folder that holds something else than a run is left alone.
+                    In a bucket only where there is no run yet
   --create          make the bucket of --run if it is not there
   --options         explain every option, with the values of FILE if given
   --help            this page

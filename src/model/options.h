@@ -45,8 +45,10 @@ inline void describe(OptionSet& set, ModelOptions& options) {
                    "does nothing at first."});
   set.add("init", &options.init,
           {.help = "Weights to begin with instead of random ones: a .safetensors file, or a .pth "
-                   "with a state dict, under torchvision's names. The last layer stays random "
-                   "where the classes differ in number. --init FILE is short for it. Empty: none.",
+                   "with a state dict, under torchvision's names; also s3://bucket/name, gs:// or "
+                   "az://account/container/name. Read once, when the run begins. The last layer "
+                   "stays random where the classes differ in number. --init FILE is short for it. "
+                   "Empty: none.",
            .on_resume = OnResume::may_change,
            .across_ranks = AcrossRanks::may_differ});
   set.add(

@@ -43,7 +43,9 @@ Result<std::unique_ptr<Dataset>> open_data(TrainedWeights& weights, const EvalRe
   DataOptions& options = weights.config.data;
   if (!request.data.empty()) options.path = request.data;
   // An imported data set says itself how many it has, so that the difference can be told plainly.
-  options.classes = is_imported(options.path) ? 0 : weights.classes;
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_store_address(options.path));
+  const bool is_known = !place.is_folder() || is_imported(place.prefix);
+  options.classes = is_known ? 0 : weights.classes;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                    open_dataset(options, request.split == "train" ? Split::train : Split::test));
   RETURN_IF_ERROR(check_classes(weights, *data));

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <new>
 
+#include "cloud/open_store.h"
 #include "dataset/read_file.h"
 #include "loader/view.h"
 
@@ -106,6 +107,12 @@ Result<ReadImage> decode_file(const fs::path& path, const ImageView& view, Image
 Result<std::vector<fs::path>> list_image_files(const std::vector<std::string>& names) {
   std::vector<fs::path> files;
   for (const std::string& name : names) {
+    if (is_cloud_address(name)) {
+      return fail(Code::invalid, fmt::format("{} is in a bucket, and pictures are read from this "
+                                             "machine; fetch them: `tern store cp --recursive {} "
+                                             "DIR`",
+                                             name, name));
+    }
     std::error_code error;
     if (fs::is_directory(name, error)) {
       RETURN_IF_ERROR(list_folder(name, files));

@@ -12,7 +12,7 @@ namespace tern {
 namespace {
 
 constexpr char kWhatToTry[] =
-    "begin anew (--fresh) with a smaller optimizer.learning_rate or a longer "
+    "begin anew (--fresh, or another --run) with a smaller optimizer.learning_rate or a longer "
     "schedule.warmup_epochs";
 
 }  // namespace

@@ -68,7 +68,7 @@ auto guarded(const char* doing, Work work) -> decltype(work()) {
     return fail(Code::exhausted,
                 fmt::format("{}: out of memory: {}; use a machine with more, or smaller batches: "
                             "train.evaluate_batch, or train.accumulate or train.batch in a run "
-                            "begun with --fresh",
+                            "begun anew (--fresh, or another --run)",
                             doing, what));
   };
   try {

@@ -37,6 +37,7 @@
 #include "train/tensor_memory.h"
 #include "train/train_flags.h"
 #include "train/trainer.h"
+#include "train/weights_file.h"
 
 namespace tern {
 namespace {
@@ -196,13 +197,11 @@ struct TrainProcess {
 };
 
 // --fresh. An outcome if a notice came while the run's holder was waited for.
-Result<std::optional<Outcome>> begin_anew(const TrainProcess& process, const Holder& me) {
+Result<std::optional<Outcome>> begin_anew(const TrainProcess& process, ObjectStore& run,
+                                          const Holder& me) {
   if (!process.place.is_folder()) {
-    return fail(Code::failed_precondition,
-                fmt::format("a bucket has no way to move the old run aside, so --fresh is only for "
-                            "folders; give the new run another --run, or remove the old one with "
-                            "`tern rm {}`",
-                            process.place.to_string()));
+    RETURN_IF_ERROR(refuse_old_run(run, process.place.to_string()));
+    return std::optional<Outcome>();
   }
   RealFileDoor files;
   const auto aside = set_old_run_aside(process.place.prefix, files, process.clock, process.log, me,
@@ -236,6 +235,7 @@ Result<Outcome> train_in(ObjectStore& run, const TrainProcess& process, RunData 
                      .kernels = kernels_path(own_path()),
                      .gpu_index = visible_gpu(),
                      .watch_system = true,
+                     .open_store = store_opener(process.door),
                      .run = &run,
                      .clock = &process.clock,
                      .log = &process.log,
@@ -269,7 +269,8 @@ Result<Outcome> train_here(const TrainProcess& process) {
     halt_file.emplace(process.board, process.clock, request.halt_file);
   }
 
-  // What cannot be had is refused before anything is moved or written: data, device, other run.
+  // What cannot be had is refused before anything is moved or written: data, device, other run,
+  // weights.
   ASSIGN_OR_RETURN(RunData data, open_run_data(config, [&process](const Error& error) {
                      process.log.warn(
                          "train",
@@ -288,13 +289,17 @@ Result<Outcome> train_here(const TrainProcess& process) {
     process.log.info("train", "looking into the bucket", {{"run", process.place.to_string()}});
   }
   RETURN_IF_ERROR(refuse_unfinished(*store, process.place.to_string()));
-  if (other && (request.fresh || !store->stat(kRunFileObject).has_value())) {
+  const bool is_new = request.fresh || !store->stat(kRunFileObject).has_value();
+  if (is_new && !config.model.init.empty()) {
+    RETURN_IF_ERROR(find_weights(config.model.init, store_opener(process.door)));
+  }
+  if (other && is_new) {
     RunConfig copy = config;
     ASSIGN_OR_RETURN(const ResumePoint point, find_branch_point(other->checkpoints, other->source));
     RETURN_IF_ERROR(check_branch(copy, data.id, point.text));
   }
   if (request.fresh) {
-    ASSIGN_OR_RETURN(const std::optional<Outcome> left, begin_anew(process, me));
+    ASSIGN_OR_RETURN(const std::optional<Outcome> left, begin_anew(process, *store, me));
     if (left) return *left;
   }
   RETURN_IF_ERROR(

@@ -10,13 +10,15 @@
 #include <set>
 #include <sstream>
 
+#include "cloud/open_store.h"
 #include "core/progress.h"
 #include "core/system_files.h"
-#include "dataset/index.h"
+#include "dataset/indexed_dataset.h"
 #include "train/learner_setup.h"
 #include "train/phases.h"
 #include "train/run_data.h"
 #include "train/schedule.h"
+#include "train/weights_file.h"
 
 namespace tern {
 namespace {
@@ -35,11 +37,20 @@ int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+// What `tern data import` made at this path; an error if it is data of another kind.
+Result<ImportedData> find_imported_at(const RunConfig& config, const std::string& path) {
+  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(path));
+  if (address.is_folder()) return find_imported(address.prefix);
+  ASSIGN_OR_RETURN(std::shared_ptr<ObjectStore> store, config.data.open_store(path));
+  return find_imported(std::move(store), path);
+}
+
 // Of all samples of both splits, as stored; of files that are read into memory, the pixels.
-int64_t data_bytes(const std::string& path, const PhaseData& data) {
-  if (const auto index = DatasetIndex::open(fs::path(path) / kIndexFile); index.has_value()) {
+int64_t data_bytes(const Result<ImportedData>& imported, const PhaseData& data) {
+  if (imported) {
+    const DatasetIndex& index = *imported->index;
     int64_t bytes = 0;
-    for (int64_t i = 0; i < (*index)->samples(); ++i) bytes += (*index)->entry(i).length;
+    for (int64_t i = 0; i < index.samples(); ++i) bytes += index.entry(i).length;
     return bytes;
   }
   return data.train->size() * data.train->shape().bytes() +
@@ -48,6 +59,10 @@ int64_t data_bytes(const std::string& path, const PhaseData& data) {
 
 std::string missing_data(const RunConfig& config, const DataPhase& phase, const Error& why) {
   const bool is_main = phase.path == config.data.path;
+  if (is_cloud_address(phase.path)) {
+    return fmt::format("the data of epochs {} to {} cannot be opened: {}", phase.first_epoch,
+                       phase.end_epoch, why.message);
+  }
   std::string next;
   if (is_main && !config.data.source.empty()) {
     next = "`tern train` fetches it when the run begins";
@@ -149,9 +164,9 @@ Status look_at_data(const RunConfig& config, const DataPhase& phase, RunPlan& pl
   shown.test_samples = data.test->size();
   facts.shape = data.shape;
   facts.classes = data.train->classes();
-  const int64_t bytes = data_bytes(phase.path, data);
-  std::error_code ignored;
-  if (!fs::exists(fs::path(phase.path) / kIndexFile, ignored)) facts.fixed_host_bytes += bytes;
+  const Result<ImportedData> imported = find_imported_at(config, phase.path);
+  const int64_t bytes = data_bytes(imported, data);
+  if (!imported) facts.fixed_host_bytes += bytes;
   if (!plan.data_name.empty()) {
     if (facts.classes != plan.classes) {
       plan.warnings.push_back(fmt::format(
@@ -375,11 +390,13 @@ Result<PlanFacts> find_plan_facts(const RunConfig& config, const PlanPlace& plac
   const bool is_known = std::ranges::all_of(
       plan.phases, [](const PlanPhase& phase) { return phase.steps_per_epoch > 0; });
   if (is_known) follow_schedule(config, plan);
-  std::error_code ignored;
-  if (!config.model.init.empty() && !fs::exists(config.model.init, ignored)) {
-    plan.warnings.push_back(
-        fmt::format("the weights to begin with, {}, are not here; set model.init to where they are",
-                    config.model.init));
+  if (!config.model.init.empty()) {
+    const Status found = find_weights(config.model.init, config.data.open_store);
+    if (!found) {
+      plan.warnings.push_back(
+          fmt::format("the weights to begin with: {}; set model.init to where they are",
+                      found.error().message));
+    }
   }
   RETURN_IF_ERROR(measure_sizes(config_here(config, place.cores), phases, place, facts));
   return facts;

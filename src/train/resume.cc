@@ -43,11 +43,12 @@ Result<std::vector<OptionChange>> agree_with_recorded(RunConfig& config,
     }
   }
   if (!refused.empty()) {
-    return fail(Code::failed_precondition,
-                fmt::format("this folder holds a run with other options, which cannot change on "
-                            "resume:{}\nUse the run's own values, another --run DIR, or --fresh to "
-                            "start anew beside it.",
-                            refused));
+    return fail(
+        Code::failed_precondition,
+        fmt::format("the run that is there has other options, which cannot change on "
+                    "resume:{}\nUse the run's own values, or begin anew (--fresh, or another "
+                    "--run).",
+                    refused));
   }
   return allowed;
 }
@@ -83,7 +84,7 @@ Result<std::optional<ResumePoint>> find_resume_point(ObjectStore& checkpoints,
   ASSIGN_OR_RETURN(CheckpointText text,
                    parse_state(newest.found->record.state)
                        .at(fmt::format("checkpoint {} was written by another version of tern; use "
-                                       "that one, or --fresh to start anew",
+                                       "that one, or begin anew (--fresh, or another --run)",
                                        newest.found->record.number)));
   return std::optional<ResumePoint>(ResumePoint{std::move(text), std::move(*newest.found)});
 }

@@ -21,6 +21,11 @@ constexpr size_t kRunFileBytesMax = 1 << 20;
 constexpr std::string_view kRunsFolder = "runs";
 
 Result<std::string> read_run_file(const fs::path& path) {
+  if (is_cloud_address(path.string())) {
+    return fail(Code::invalid, fmt::format("{} is in a bucket, and run files are read from this "
+                                           "machine; fetch it: `tern store cp {} .`",
+                                           path.string(), path.string()));
+  }
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {

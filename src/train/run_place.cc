@@ -76,6 +76,27 @@ Status refuse_unfinished(ObjectStore& run, const std::string& name) {
   return fail(Code::failed_precondition, fmt::format("{} is not whole: {}", name, why));
 }
 
+Status refuse_old_run(ObjectStore& run, const std::string& name) {
+  Result<std::vector<ObjectInfo>> objects = run.list("");
+  // No bucket yet: there is nothing to keep.
+  if (!objects && objects.error().code == Code::not_found) return {};
+  if (!objects) return objects.error().at(name);
+  std::erase_if(*objects, [](const ObjectInfo& each) { return each.name == kCreateOnlyObject; });
+  if (objects->empty()) return {};
+  if (!holds_run(*objects)) {
+    return fail(Code::failed_precondition,
+                fmt::format("{} holds no run but {}, so --fresh does not touch it; give another "
+                            "--run",
+                            name, objects->front().name));
+  }
+  return fail(
+      Code::failed_precondition,
+      fmt::format("{0} holds a run, which --fresh would move aside in a folder and cannot in "
+                  "a bucket. To keep it, `tern run copy {0} {0}.1`; then, or at once, `tern "
+                  "rm {0}` and this command again. Or give the new run another --run",
+                  name));
+}
+
 Result<std::unique_ptr<ObjectStore>> open_run(CloudDoor& door, const StoreAddress& place) {
   const std::string name = place.to_string();
   ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> run, door.open(place));

@@ -32,6 +32,10 @@ std::vector<std::string> foreign_names(const std::vector<ObjectInfo>& objects);
 // failed_precondition with what to do if the run is half copied or half removed.
 Status refuse_unfinished(ObjectStore& run, const std::string& name);
 
+// --fresh in a bucket, which has no way to move a run aside: failed_precondition, with the commands
+// to type, if there is a run, or anything else that somebody may want to keep.
+Status refuse_old_run(ObjectStore& run, const std::string& name);
+
 // The store at `place`, for a run that is there. failed_precondition if it is half copied or half
 // removed; for a bucket not_found, with what to try, if it holds no run. What a folder holds is
 // left to whoever reads it.

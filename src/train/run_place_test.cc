@@ -53,6 +53,22 @@ TEST(RefuseUnfinished, SaysWhatTheMarkSays) {
   EXPECT_EQ(refused.error().message, "s3://b/demo is not whole: it is half a copy; copy it again");
 }
 
+TEST(RefuseOldRun, TakesAnEmptyPlaceAndNamesTheCommandsForAFullOne) {
+  MemoryStore store;
+  EXPECT_TRUE(refuse_old_run(store, "s3://b/demo"));
+  ASSERT_TRUE(store.put(kCreateOnlyObject, "s3://b/demo\n"));
+  EXPECT_TRUE(refuse_old_run(store, "s3://b/demo")) << "a start that was refused left this alone";
+  ASSERT_TRUE(store.put("thesis.pdf", "x"));
+  EXPECT_THAT(refuse_old_run(store, "s3://b/demo").error().message,
+              HasSubstr("holds no run but thesis.pdf"));
+  ASSERT_TRUE(store.put("ledger.jsonl.d/00000001", "x"));
+  const Status refused = refuse_old_run(store, "s3://b/demo");
+  EXPECT_EQ(refused.error().code, Code::failed_precondition);
+  EXPECT_THAT(refused.error().message,
+              testing::AllOf(HasSubstr("`tern run copy s3://b/demo s3://b/demo.1`"),
+                             HasSubstr("`tern rm s3://b/demo`")));
+}
+
 TEST(OpenRun, OpensAFolderWhateverItHolds) {
   std::string folder = testing::TempDir() + "run_place_XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);

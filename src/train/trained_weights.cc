@@ -119,7 +119,7 @@ Result<TrainedWeights> open_file(const WeightsRequest& request, const EvalProces
   Result<RunConfig> config = load_run_config({.file = request.run}, process.recipes, problems);
   for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
   if (!config) return config.error();
-  ASSIGN_OR_RETURN(WeightsFile file, read_weights_file(request.init));
+  ASSIGN_OR_RETURN(WeightsFile file, read_weights(request.init, store_opener(*process.door)));
   TrainedWeights weights;
   weights.name = request.init;
   weights.config = config_in(*config, data_phases(*config).back());

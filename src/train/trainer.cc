@@ -179,8 +179,8 @@ Status Trainer::watch_loss(const StepResult& result) {
     divergence_ =
         fail(Code::out_of_range,
              fmt::format("the loss is {:.4g} at step {}, more than {} times its mean of "
-                         "{:.4g}: training diverged; begin anew (--fresh) with a smaller "
-                         "optimizer.learning_rate, or set train.on_divergence=roll_back",
+                         "{:.4g}: training diverged; begin anew (--fresh, or another --run) with a "
+                         "smaller optimizer.learning_rate, or set train.on_divergence=roll_back",
                          result.loss, result.step + 1, config_.train.explosion, state_.loss_mean));
     return *divergence_;
   }

@@ -44,6 +44,7 @@ struct TrainerSetup {
   std::filesystem::path kernels;     // libtern_cuda.so; only a GPU needs it
   int gpu_index = 0;                 // of the driver's list, for the record
   bool watch_system = false;         // sample what the machine does, on a thread; needs real time
+  StoreOpener open_store;            // for weights in a bucket (model.init); may be null
   std::optional<BranchSource> from;  // --from, for a run that has no checkpoint of its own
   // These outlive the training.
   ObjectStore* run = nullptr;

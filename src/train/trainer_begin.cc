@@ -151,7 +151,7 @@ Status Trainer::make_learner() {
 // Weights from elsewhere, and how good they are before they are trained here.
 Status Trainer::begin_with_given_weights() {
   if (config_.model.init.empty()) return {};
-  ASSIGN_OR_RETURN(const WeightsFile file, read_weights_file(config_.model.init));
+  ASSIGN_OR_RETURN(const WeightsFile file, read_weights(config_.model.init, setup_.open_store));
   ASSIGN_OR_RETURN(
       const InitReport report,
       learner_->begin_with(file.tensors).at(fmt::format("begin with {}", config_.model.init)));
@@ -274,7 +274,8 @@ Status Trainer::restore(const ResumePoint& point) {
   if (point.text.dataset_id != data_.id) {
     return fail(Code::failed_precondition,
                 fmt::format("the data is not what the run was trained on: its data set is {:.12}, "
-                            "{} is {:.12}{}; give the run its own data, or --fresh",
+                            "{} is {:.12}{}; give the run its own data, or begin anew (--fresh, or "
+                            "another --run)",
                             point.text.dataset_id, data_.first().train->name(), data_.id,
                             data_.id == data_.first().train->id()
                                 ? ""

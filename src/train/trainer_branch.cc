@@ -52,7 +52,7 @@ Status Trainer::check_origin(bool has_checkpoint) {
     return fail(
         Code::failed_precondition,
         fmt::format("{} began {} and has no checkpoint of its own; give --from {}@{} again, "
-                    "or --fresh to begin at step 0",
+                    "or begin at step 0 (--fresh, or another --run)",
                     setup_.run_name, began, origin.run, origin.step));
   }
   const bool is_same_step =

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "cloud/open_store.h"
 #include "core/hash.h"
 #include "core/progress.h"
 #include "storage/torch_file.h"
@@ -36,6 +37,16 @@ Error file_error(int number, const std::string& path) {
   return fail(Code::unavailable, fmt::format("cannot read {}: {}", path, why));
 }
 
+Error too_large(const std::string& name, int64_t bytes, int64_t bytes_max) {
+  return fail(Code::exhausted, fmt::format("{} has {}, more than the {} that weights may have",
+                                           name, format_bytes(bytes), format_bytes(bytes_max)));
+}
+
+Error out_of_memory(const std::string& name) {
+  return fail(Code::exhausted,
+              fmt::format("{} does not fit in memory; use a machine with more", name));
+}
+
 struct Descriptor {
   int number = -1;
   ~Descriptor() {
@@ -54,9 +65,7 @@ Result<Bytes> read_whole(const std::string& path, int64_t bytes_max) {
                 fmt::format("{} is no file; give the path of a .safetensors or .pth file", path));
   }
   if (about.st_size > bytes_max) {
-    return fail(Code::exhausted,
-                fmt::format("{} has {}, more than the {} that weights may have", path,
-                            format_bytes(about.st_size), format_bytes(bytes_max)));
+    return too_large(path, about.st_size, bytes_max);
   }
   Bytes bytes(static_cast<size_t>(about.st_size), '\0');
   size_t done = 0;
@@ -113,22 +122,85 @@ void unwrap_names(std::vector<TensorView>& tensors) {
   for (TensorView& tensor : tensors) tensor.name.erase(0, kDataParallel.size());
 }
 
+Result<WeightsFile> take_weights(Bytes bytes, int64_t bytes_max, const std::string& name) {
+  WeightsFile file;
+  file.sha256 = to_hex(sha256(bytes));
+  RETURN_IF_ERROR(take_tensors(std::move(bytes), bytes_max, file).at(fmt::format("read {}", name)));
+  if (file.tensors.tensors.empty()) {
+    return fail(Code::invalid, fmt::format("{} holds no tensor", name));
+  }
+  unwrap_names(file.tensors.tensors);
+  return file;
+}
+
+// An object that is there.
+struct FoundObject {
+  std::shared_ptr<ObjectStore> store;
+  ObjectInfo object;
+};
+
+Result<FoundObject> find_object(const StoreAddress& address, const StoreOpener& open_store) {
+  const std::string name = address.to_string();
+  if (!open_store) {
+    return fail(Code::invalid, fmt::format("{} is in a bucket, and this needs a file; fetch it: "
+                                           "`tern store cp {} .`",
+                                           name, name));
+  }
+  if (address.prefix.empty()) {
+    return fail(Code::invalid, fmt::format("{} is a whole bucket; name the object with the "
+                                           "weights: {}/weights.safetensors",
+                                           name, name));
+  }
+  const size_t slash = address.prefix.rfind('/');
+  StoreAddress folder = address;
+  folder.prefix.resize(slash == std::string::npos ? 0 : slash);
+  FoundObject found;
+  ASSIGN_OR_RETURN(found.store, open_store(folder.to_string()));
+  Result<ObjectInfo> object = found.store->stat(
+      slash == std::string::npos ? address.prefix : address.prefix.substr(slash + 1));
+  if (object) {
+    found.object = std::move(*object);
+    return found;
+  }
+  if (object.error().code != Code::not_found) return object.error().at(name);
+  return fail(Code::not_found, fmt::format("there is no object {} ({}); `tern store ls {}` shows "
+                                           "what is there",
+                                           name, object.error().message, folder.to_string()));
+}
+
 }  // namespace
 
 Result<WeightsFile> read_weights_file(const std::filesystem::path& path, int64_t bytes_max) try {
   ASSIGN_OR_RETURN(Bytes bytes, read_whole(path.string(), bytes_max));
-  WeightsFile file;
-  file.sha256 = to_hex(sha256(bytes));
-  RETURN_IF_ERROR(
-      take_tensors(std::move(bytes), bytes_max, file).at(fmt::format("read {}", path.string())));
-  if (file.tensors.tensors.empty()) {
-    return fail(Code::invalid, fmt::format("{} holds no tensor", path.string()));
-  }
-  unwrap_names(file.tensors.tensors);
-  return file;
+  return take_weights(std::move(bytes), bytes_max, path.string());
 } catch (const std::bad_alloc&) {
-  return fail(Code::exhausted,
-              fmt::format("{} does not fit in memory; use a machine with more", path.string()));
+  return out_of_memory(path.string());
+}
+
+Result<WeightsFile> read_weights(const std::string& place, const StoreOpener& open_store,
+                                 int64_t bytes_max) try {
+  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(place));
+  if (address.is_folder()) return read_weights_file(address.prefix, bytes_max);
+  ASSIGN_OR_RETURN(const FoundObject found, find_object(address, open_store));
+  // Before memory is taken.
+  if (found.object.size_bytes > bytes_max) {
+    return too_large(place, found.object.size_bytes, bytes_max);
+  }
+  ASSIGN_OR_RETURN(Bytes bytes, found.store->get(found.object.name).at(place));
+  return take_weights(std::move(bytes), bytes_max, place);
+} catch (const std::bad_alloc&) {
+  return out_of_memory(place);
+}
+
+Status find_weights(const std::string& place, const StoreOpener& open_store) {
+  ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(place));
+  if (!address.is_folder()) {
+    RETURN_IF_ERROR(find_object(address, open_store));
+    return {};
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(address.prefix, ignored)) return {};
+  return file_error(ENOENT, address.prefix);
 }
 
 }  // namespace tern

@@ -7,8 +7,11 @@
 
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <memory>
 
 #include "core/hash.h"
+#include "storage/memory_store.h"
 #include "storage/test_torch_file.h"
 
 namespace tern {
@@ -114,6 +117,56 @@ TEST_F(WeightsFiles, AFileBeyondTheLimitIsRefusedBeforeItIsRead) {
       write(write_safetensors({.tensors = {{"w", "F32", {6}, kSixFloats}}})), /*bytes_max=*/50);
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code, Code::exhausted);
+}
+
+// A bucket with one object.
+class WeightsObjects : public testing::Test {
+ protected:
+  WeightsObjects() { EXPECT_TRUE(store_->put("w.safetensors", bytes_)); }
+
+  const Bytes bytes_ = write_safetensors({.tensors = {{"w", "F32", {6}, kSixFloats}}});
+  const std::shared_ptr<ObjectStore> store_ = std::make_shared<MemoryStore>();
+  std::string opened_;
+  const StoreOpener open_ =
+      [this](const std::string& address) -> Result<std::shared_ptr<ObjectStore>> {
+    opened_ = address;
+    return store_;
+  };
+};
+
+TEST_F(WeightsObjects, AreReadAsFilesAreWithTheSameHash) {
+  for (const auto& [place, folder] : std::map<std::string, std::string>{
+           {"s3://bucket/deep/er/w.safetensors", "s3://bucket/deep/er"},
+           {"gs://bucket/w.safetensors", "gs://bucket"},
+           {"az://acc/box/w.safetensors", "az://acc/box"}}) {
+    const auto read = read_weights(place, open_);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(opened_, folder);
+    EXPECT_EQ(read->sha256, to_hex(sha256(bytes_)));
+    EXPECT_EQ(read->tensors.tensors.size(), 1u);
+    EXPECT_TRUE(find_weights(place, open_));
+  }
+}
+
+TEST_F(WeightsObjects, WhatIsNotThereOrTooLargeIsRefusedBeforeItIsFetched) {
+  const auto missing = read_weights("s3://bucket/deep/other", open_);
+  EXPECT_EQ(missing.error().code, Code::not_found);
+  EXPECT_THAT(missing.error().message, HasSubstr("`tern store ls s3://bucket/deep`"));
+  EXPECT_EQ(find_weights("s3://bucket/deep/other", open_).error().code, Code::not_found);
+  EXPECT_EQ(read_weights("s3://bucket", open_).error().code, Code::invalid);
+  EXPECT_EQ(read_weights("s3://bucket/w.safetensors", open_, /*bytes_max=*/50).error().code,
+            Code::exhausted);
+  EXPECT_THAT(read_weights("s3://bucket/w.safetensors", nullptr).error().message,
+              HasSubstr("`tern store cp s3://bucket/w.safetensors .`"));
+  ASSERT_TRUE(store_->put("w.safetensors", "<html>no such key</html>"));
+  EXPECT_EQ(read_weights("s3://bucket/w.safetensors", open_).error().code, Code::corrupt);
+}
+
+TEST_F(WeightsFiles, APathMayBeWrittenAsAnAddress) {
+  const auto path = write(write_safetensors({.tensors = {{"w", "F32", {6}, kSixFloats}}}));
+  EXPECT_TRUE(read_weights("file://" + path.string(), nullptr));
+  EXPECT_TRUE(find_weights(path.string(), nullptr));
+  EXPECT_EQ(find_weights((folder_ / "nowhere").string(), nullptr).error().code, Code::not_found);
 }
 
 }  // namespace
