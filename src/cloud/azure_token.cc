@@ -84,7 +84,8 @@ Result<AccessToken> parse_token_answer(BytesView json, int64_t unix_ms) {
   const auto token = answer.find("access_token");
   if (token == answer.end() || !token->is_string()) return bad_answer("has no access_token");
   AccessToken found{token->get<std::string>()};
-  if (found.text.empty() || !is_header_text(found.text)) return bad_answer("has an access_token of odd characters");
+  if (found.text.empty() || !is_header_text(found.text))
+    return bad_answer("has an access_token of odd characters");
   // How long, where it is told, does not depend on this machine's calendar.
   std::optional<int64_t> lifetime_s = number_of(answer, "expires_in");
   if (!lifetime_s) {
