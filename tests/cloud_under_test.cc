@@ -77,6 +77,7 @@ std::string name_of(ServerKind kind, Way way) {
     case ServerKind::s3rver: name = "S3rver"; break;
     case ServerKind::metadata_mock: name = "MetadataMock"; break;
     case ServerKind::radosgw: name = "Radosgw"; break;
+    case ServerKind::strict_metadata: name = "StrictMetadata"; break;
   }
   return name + (way == Way::through_faults ? "ThroughFaults" : "");
 }

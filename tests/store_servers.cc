@@ -36,6 +36,7 @@ std::string program_of(ServerKind kind) {
     case ServerKind::s3rver: return "s3rver";
     case ServerKind::metadata_mock: return "ec2-metadata-mock";
     case ServerKind::radosgw: return "/usr/bin/radosgw";
+    case ServerKind::strict_metadata: return TERN_SOURCE_DIR "/tests/strict_metadata.py";
   }
   return "";
 }
@@ -130,9 +131,10 @@ Process::Start StoreServer::command() const {
   const auto add = [&](std::vector<std::string> words) {
     start.command.insert(start.command.end(), words.begin(), words.end());
   };
-  const bool is_script =
-      start_.kind == ServerKind::strict_gcs || start_.kind == ServerKind::radosgw;
-  if (!is_script) add({path_of(start_.kind).string()});
+  if (start_.kind != ServerKind::radosgw) {
+    if (path_of(start_.kind).extension() == ".py") add({"python3"});
+    add({path_of(start_.kind).string()});
+  }
   switch (start_.kind) {
     case ServerKind::versitygw:
       fs::create_directory(folder() / "data");
@@ -155,8 +157,7 @@ Process::Start StoreServer::command() const {
       break;
     case ServerKind::strict_gcs:
       // Few names to a page, so that tests turn pages.
-      add({"python3", path_of(start_.kind).string(), "--port", port, "--page-size", "7",
-           "--credentials", (folder() / "key.json").string()});
+      add({"--port", port, "--page-size", "7", "--credentials", (folder() / "key.json").string()});
       break;
     case ServerKind::s3rver:
       add({"--directory", (folder() / "data").string(), "--address", "127.0.0.1", "--port", port,
@@ -170,6 +171,7 @@ Process::Start StoreServer::command() const {
       add({"bash", TERN_SOURCE_DIR "/tests/radosgw.sh", folder().string(), port,
            std::to_string(free_port())});
       break;
+    case ServerKind::strict_metadata: add({"--port", port}); break;
   }
   add(start_.arguments);
   return start;
@@ -200,6 +202,8 @@ Variables StoreServer::variables() const {
       return {{"STORAGE_EMULATOR_HOST", url()},
               {"GOOGLE_APPLICATION_CREDENTIALS", (folder() / "key.json").string()}};
     case ServerKind::metadata_mock: return {{"AWS_EC2_METADATA_SERVICE_ENDPOINT", url()}};
+    case ServerKind::strict_metadata:
+      return {{"GCE_METADATA_HOST", url().substr(7)}, {"TERN_AZURE_METADATA_ENDPOINT", url()}};
     case ServerKind::s3rver:
       return {{"AWS_ENDPOINT_URL", url()},
               {"AWS_ACCESS_KEY_ID", "S3RVER"},

@@ -1,4 +1,5 @@
-// Real servers of object stores, started by tests on loopback. scripts/fetch-servers installs them.
+// Real servers of object stores and metadata, started by tests on loopback. scripts/fetch-servers
+// installs them.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +17,11 @@ enum class ServerKind {
   versitygw,
   azurite,
   fake_gcs,
-  strict_gcs,     // ours, in Python: what fake_gcs is too kind to check
-  s3rver,         // ignores create-only
-  metadata_mock,  // EC2's: instance roles
-  radosgw,        // Ceph's S3, of Debian's packages: only in the slow tier
+  strict_gcs,       // ours, in Python: what fake_gcs is too kind to check
+  s3rver,           // ignores create-only
+  metadata_mock,    // EC2's: instance roles, notices
+  strict_metadata,  // ours, in Python: notices of Google's and Azure's machines
+  radosgw,          // Ceph's S3, of Debian's packages: only in the slow tier
 };
 
 // What a test's client is told: variables as a user sets them.

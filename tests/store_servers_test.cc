@@ -68,7 +68,8 @@ TEST_P(StoreServers, AServerEndsWithAKilledTest) {
 INSTANTIATE_TEST_SUITE_P(All, StoreServers,
                          testing::Values(ServerKind::versitygw, ServerKind::azurite,
                                          ServerKind::fake_gcs, ServerKind::strict_gcs,
-                                         ServerKind::s3rver, ServerKind::metadata_mock),
+                                         ServerKind::s3rver, ServerKind::metadata_mock,
+                                         ServerKind::strict_metadata),
                          [](const testing::TestParamInfo<ServerKind>& param) {
                            return name_of(param.param, Way::direct);
                          });

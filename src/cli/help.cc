@@ -70,8 +70,8 @@ continued at its newest checkpoint, with the same data, order and arithmetic, so
 the result is the same to the bit. What may differ then (epochs, steps,
 checkpoint.every, loader.threads and more) is marked in `tern train --options`.
 
-A notice (SIGTERM, SIGUSR1, SIGHUP or the halt file) or Ctrl-C makes the run
-save and leave between two steps; Ctrl-C twice leaves at once, without saving.
+A notice (SIGTERM, SIGUSR1, SIGHUP, the halt file, the cloud) or Ctrl-C makes
+the run save and leave between two steps; Ctrl-C twice leaves without saving.
 
 Exit codes: 0 done, 75 preempted (run it again), 10 stopped by Ctrl-C, 2 usage
 or run file, 3 something was not found, 4 damaged data, 5 another process has

@@ -1,5 +1,6 @@
 #include "preempt/notice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -8,9 +9,13 @@
 namespace tern {
 namespace {
 
+using testing::SizeIs;
+
 TEST(NoticeBoard, IsEmptyUntilSomebodyPosts) {
   NoticeBoard board;
   EXPECT_FALSE(board.notice().has_value());
+  EXPECT_FALSE(board.take_advice().has_value());
+  EXPECT_THAT(board.all(), SizeIs(0));
 }
 
 TEST(NoticeBoard, TheFirstNoticeCountsAndLaterOnesAreTheSameEvent) {
@@ -22,6 +27,59 @@ TEST(NoticeBoard, TheFirstNoticeCountsAndLaterOnesAreTheSameEvent) {
   EXPECT_EQ(board.notice()->kind, NoticeKind::preempt);
   EXPECT_EQ(board.notice()->source, "SIGTERM");
   EXPECT_EQ(board.notice()->unix_ms, 1);
+}
+
+TEST(NoticeBoard, TheEarliestDeadlineOfAllIsTheOneToKeep) {
+  NoticeBoard board;
+  board.post({.source = "SIGTERM"});
+  EXPECT_EQ(board.notice()->deadline_unix_ms, 0);
+  board.post({.source = "a", .deadline_unix_ms = 5000});
+  EXPECT_EQ(board.notice()->deadline_unix_ms, 5000);
+  board.post({.source = "b", .deadline_unix_ms = 3000});
+  board.post({.source = "c", .deadline_unix_ms = 4000});
+  board.post({.source = "d"});
+  board.post({.kind = NoticeKind::advice, .source = "e", .deadline_unix_ms = 10});
+  EXPECT_EQ(board.notice()->deadline_unix_ms, 3000);
+  EXPECT_EQ(board.notice()->source, "SIGTERM");
+}
+
+TEST(NoticeBoard, AnEventThatIsToldAgainIsOnTheBoardOnce) {
+  NoticeBoard board;
+  EXPECT_TRUE(board.post({.source = "a", .unix_ms = 1, .deadline_unix_ms = 9, .id = "1"}));
+  EXPECT_FALSE(board.post({.source = "b", .unix_ms = 2, .deadline_unix_ms = 8, .id = "1"}));
+  EXPECT_TRUE(board.post({.source = "a", .unix_ms = 3, .deadline_unix_ms = 9, .id = "2"}));
+  // Without an id the content is one, and when it was seen is no part of that.
+  EXPECT_TRUE(board.post({.source = "a", .unix_ms = 4}));
+  EXPECT_FALSE(board.post({.source = "a", .unix_ms = 5}));
+  EXPECT_TRUE(board.post({.source = "a", .unix_ms = 6, .deadline_unix_ms = 7}));
+  EXPECT_TRUE(board.post({.kind = NoticeKind::stop, .source = "a", .unix_ms = 7}));
+  EXPECT_THAT(board.all(), SizeIs(5));
+}
+
+TEST(NoticeBoard, AdviceIsTakenOnceInItsOrderAndTellsNobodyToLeave) {
+  NoticeBoard board;
+  board.post({.kind = NoticeKind::advice, .source = "a"});
+  board.post({.kind = NoticeKind::advice, .source = "b"});
+  board.post({.kind = NoticeKind::advice, .source = "a"});
+  EXPECT_FALSE(board.notice().has_value());
+  EXPECT_FALSE(board.stop_token().stop_requested());
+  EXPECT_EQ(board.take_advice()->source, "a");
+  board.post({.source = "SIGTERM"});
+  EXPECT_EQ(board.take_advice()->source, "b");
+  EXPECT_FALSE(board.take_advice().has_value());
+  board.post({.kind = NoticeKind::advice, .source = "c"});
+  EXPECT_EQ(board.take_advice()->source, "c");
+  EXPECT_EQ(board.notice()->source, "SIGTERM");
+}
+
+TEST(NoticeBoard, AFloodOfAdviceIsNotKeptAndHidesNoNotice) {
+  NoticeBoard board;
+  for (int i = 0; i < 100'000; ++i) {
+    board.post({.kind = NoticeKind::advice, .source = "a", .id = std::to_string(i)});
+  }
+  EXPECT_LE(board.all().size(), 256U);
+  EXPECT_TRUE(board.post({.source = "SIGTERM"}));
+  EXPECT_EQ(board.notice()->source, "SIGTERM");
 }
 
 TEST(NoticeBoard, ItsStopTokenFiresWithTheNoticeAlreadyThere) {
@@ -51,6 +109,7 @@ TEST(NoticeBoard, KeepsOneNoticeWholeWhenManyThreadsPost) {
     }
   }
   EXPECT_TRUE(board.notice().has_value());
+  EXPECT_THAT(board.all(), SizeIs(8));
 }
 
 }  // namespace

@@ -226,7 +226,10 @@ void add_ledger_record(RunDraft& draft, const json& record) {
 
   RunReport& report = draft.report;
   if (kind == "notice") {
-    process.notice_source = text_or(record, "source", "");
+    // Advice ends no process.
+    if (text_or(record, "notice", "") != "advice") {
+      process.notice_source = text_or(record, "source", "");
+    }
   } else if (kind == "checkpoint") {
     ++report.checkpoints;
     report.checkpoint_bytes = count_or(record, "bytes", report.checkpoint_bytes);

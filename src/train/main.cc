@@ -17,6 +17,7 @@
 #include "core/progress.h"
 #include "core/stdio.h"
 #include "cuda/kernels.h"
+#include "preempt/cloud_watch.h"
 #include "preempt/file_watcher.h"
 #include "preempt/signal_watcher.h"
 #include "storage/file_door.h"
@@ -191,6 +192,7 @@ struct TrainProcess {
   const StoreAddress& place;
   const std::string& command;
   CloudDoor& door;
+  CloudWatch& cloud;
   NoticeBoard& board;
   Clock& clock;
   Log& log;
@@ -217,6 +219,12 @@ Result<std::optional<Outcome>> begin_anew(const TrainProcess& process, ObjectSto
   return std::optional<Outcome>();
 }
 
+Machine machine_for_the_record(CloudWatch& cloud) {
+  Machine machine = read_machine();
+  machine.instance_type = cloud.instance_type();
+  return machine;
+}
+
 Result<Outcome> train_in(ObjectStore& run, const TrainProcess& process, RunData data,
                          const std::string& device, OtherRun* other, const Holder& me) {
   // A run that goes on has shown them before; what changed since is logged.
@@ -230,7 +238,7 @@ Result<Outcome> train_in(ObjectStore& run, const TrainProcess& process, RunData 
                      .me = me,
                      .cores = threads_if_left_open(),
                      .age = lived_before(),
-                     .machine = read_machine(),
+                     .machine = machine_for_the_record(process.cloud),
                      .device = device,
                      .kernels = kernels_path(own_path()),
                      .gpu_index = visible_gpu(),
@@ -411,14 +419,22 @@ Result<int> run(const std::vector<std::string>& arguments) {
   // Until the very end, so that Ctrl-C twice also leaves while --on-event's command runs.
   ASSIGN_OR_RETURN(const auto signals,
                    SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
+  CloudWatch cloud({.options = config.preempt,
+                    .machine = read_machine(),
+                    .variable = cloud_surroundings().variable,
+                    .board = &board,
+                    .clock = &clock,
+                    .log = &log});
   const Result<Outcome> ended =
-      train_here({request, config, place, command, door, board, clock, log});
+      train_here({request, config, place, command, door, cloud, board, clock, log});
   if (ended.has_value()) say_how_it_ended(request, place.to_string(), *ended);
   const Status told = run_event_command(request.on_event, event_of(place, ended), clock, log);
   if (!told.has_value()) {
     log.warn("train", "the command of --on-event", {{"problem", told.error().to_string()}});
   }
   if (!ended.has_value()) return ended.error();
+  // Last of all: the machine may be gone a moment later.
+  if (ended->status == RunStatus::preempted && ended->steps_lost == 0) cloud.machine_may_go();
   return ended->exit_code;
 }
 

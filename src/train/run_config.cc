@@ -86,6 +86,7 @@ OptionSet describe_run(RunConfig& config) {
   set.section("train", "How long, how much at once, and what is fixed for the run.", config.train);
   set.section("checkpoint", "How often the run is saved, and how much is kept.", config.checkpoint);
   set.section("lease", "When a process may take over a run from another machine.", config.lease);
+  set.section("preempt", "Who is asked whether this machine will go.", config.preempt);
   set.list("data_phase",
            "Stretches of epochs with their own image size, batch or data; none: one phase, as the "
            "rest says. docs/phases.md explains them.",

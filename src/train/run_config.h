@@ -11,6 +11,7 @@
 #include "dataset/options.h"
 #include "loader/options.h"
 #include "model/options.h"
+#include "preempt/options.h"
 #include "storage/options.h"
 #include "train/options.h"
 
@@ -28,6 +29,7 @@ struct RunConfig {
   TrainOptions train;
   CheckpointOptions checkpoint;
   LeaseOptions lease;
+  PreemptOptions preempt;
   std::vector<DataPhaseOptions> data_phase;  // none: one phase, as the rest says
   std::vector<LrPhaseOptions> lr_phase;
 };

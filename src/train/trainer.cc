@@ -61,6 +61,7 @@ Result<std::optional<Outcome>> Trainer::go_on() {
     ASSIGN_OR_RETURN(Outcome outcome, leave(*notice));
     return std::optional<Outcome>(std::move(outcome));
   }
+  if (const auto advice = setup_.board->take_advice()) RETURN_IF_ERROR(heed(*advice));
 
   if (auto reason = finished()) {
     ASSIGN_OR_RETURN(Outcome outcome, finish(std::move(*reason)));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "report/accuracy_table.h"
@@ -14,6 +15,23 @@ namespace {
 constexpr char kWeightsObject[] = "model.safetensors";
 constexpr char kBestWeightsObject[] = "best.safetensors";
 constexpr char kReportObject[] = "report.json";
+
+const char* kind_name(NoticeKind kind) {
+  switch (kind) {
+    case NoticeKind::preempt: return "preempt";
+    case NoticeKind::stop: return "stop";
+    case NoticeKind::advice: return "advice";
+  }
+  return "";
+}
+
+std::string what_to_do(const Notice& notice, int64_t unix_ms) {
+  if (notice.kind == NoticeKind::stop) return "stopping: saving";
+  if (notice.kind == NoticeKind::advice) return "notice: this machine may go; saving and going on";
+  if (notice.deadline_unix_ms == 0) return "notice: this machine will go; saving";
+  const int64_t left_s = std::max<int64_t>(0, notice.deadline_unix_ms - unix_ms) / 1000;
+  return fmt::format("notice: this machine will go in {} s; saving", left_s);
+}
 
 double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -28,16 +46,35 @@ Outcome outcome_of(const Notice& notice) {
                  .reason = (is_preempt ? "notice by " : "by ") + notice.source};
 }
 
-Result<Outcome> Trainer::leave(const Notice& notice) {
-  const bool is_preempt = notice.kind == NoticeKind::preempt;
-  records_->ledger("notice", {{"notice", is_preempt ? "preempt" : "stop"},
-                              {"source", notice.source},
-                              {"step", state_.step}});
-  setup_.log->info("train",
-                   is_preempt ? "notice: this machine will go; saving" : "stopping: saving",
+void Trainer::note_notice(const Notice& notice) {
+  nlohmann::json fields = {{"notice", kind_name(notice.kind)},
+                           {"source", notice.source},
+                           {"id", notice.id},
+                           {"step", state_.step}};
+  if (notice.deadline_unix_ms != 0) fields["deadline_ms"] = notice.deadline_unix_ms;
+  records_->ledger("notice", fields);
+  setup_.log->info("train", what_to_do(notice, setup_.clock->unix_ms()),
                    {{"source", notice.source}, {"step", std::to_string(state_.step)}});
+}
+
+Result<Outcome> Trainer::leave(const Notice& notice) {
+  note_notice(notice);
   if (!state_is_saved_) RETURN_IF_ERROR(save("notice"));
   return outcome_of(notice);
+}
+
+// The machine may go: what is saved now is not lost if it does.
+Status Trainer::heed(const Notice& advice) {
+  note_notice(advice);
+  return state_is_saved_ ? Status() : save("notice");
+}
+
+// Whether the machine goes so soon that only what the next process needs should still be written.
+bool Trainer::time_is_short() const {
+  constexpr Milliseconds kShort{10'000};
+  const std::optional<Notice> notice = setup_.board->notice();
+  if (!notice || notice->deadline_unix_ms == 0) return false;
+  return notice->deadline_unix_ms - setup_.clock->unix_ms() < kShort.count();
 }
 
 Result<Outcome> Trainer::finish(std::string reason) {
@@ -65,7 +102,9 @@ Status Trainer::close(Outcome& outcome) {
     if (!status.has_value())
       setup_.log->warn("train", what, {{"cause", status.error().to_string()}});
   };
-  if (outcome.status != RunStatus::failed) {
+  // A checkpoint has the weights, and `tern report` makes the report again.
+  const bool is_hasty = outcome.status == RunStatus::preempted && time_is_short();
+  if (outcome.status != RunStatus::failed && !is_hasty) {
     const Status written = write_weights();
     warn_if_failed("cannot write model.safetensors", written);
     if (!written.has_value() && outcome.status == RunStatus::done) {
@@ -84,7 +123,9 @@ Status Trainer::close(Outcome& outcome) {
   records_->finish_watching();
   records_->ledger("end", fields);
   // It reads all records, which a store that did not take one just now need not be waited for.
-  warn_if_failed("cannot write report.json", confirmed.has_value() ? write_report() : confirmed);
+  if (!is_hasty) {
+    warn_if_failed("cannot write report.json", confirmed.has_value() ? write_report() : confirmed);
+  }
   warn_if_failed("cannot give back the lease; the next process may have to wait for it",
                  sequence_->release());
   return {};

@@ -92,6 +92,9 @@ class Trainer {
   Status show_sign_of_life();
   Status save(const char* why);
   Result<Outcome> leave(const Notice& notice);
+  Status heed(const Notice& advice);
+  void note_notice(const Notice& notice);
+  bool time_is_short() const;
   Result<Outcome> finish(std::string reason);
   Status close(Outcome& outcome);
   Status write_weights();
