@@ -102,8 +102,8 @@ TEST_F(GcpWatcherTest, AMigrationIsAdviceEachTimeAndATerminationIsANotice) {
 TEST_F(GcpWatcherTest, GarbageIsNoNotice) {
   TestWebServer elsewhere([](const Request&) { return value("TRUE"); });
   std::vector<Reply> replies = garbage("TRUE", elsewhere.url());
-  replies.push_back(good("TRUE"));                          // not signed
-  replies.push_back(good("TRUE", {"Metadata-Flavor: X"}));  // by somebody else
+  replies.push_back(good("TRUE", {"ETag: 1"}));                            // not signed
+  replies.push_back(good("TRUE", {"ETag: 1", "Metadata-Flavor: Other"}));  // by somebody else
   replies.push_back(good("TRUE", {"Metadata-Flavor: Google"}));
   replies.push_back(good("TRUE", {"Metadata-Flavor: Google", "ETag: " + std::string(1000, 'a')}));
   replies.push_back(value("TRUELY"));
