@@ -25,14 +25,15 @@ constexpr std::string_view kHelp =
   tern store rm URI --recursive      everything below URI/ as well
   tern store rm URI --yes            does not ask; needed where nobody is there
 
-  tern store rm URI --uploads        uploads below URI/ that were begun and never
+  tern store rm URI --uploads        uploads below URI/ that were never
                                      finished, as killed processes leave them:
                                      S3 keeps them, and asks money for them
-  --older-than 24h                   with --uploads: those begun before that; not
-                                     given: 24h, so that none under way is hit
+  --older-than 24h                   with --uploads: begun so long ago; not
+                                     given: 24h, which spares those under way
 
 URI is s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix.
-Google and Azure forget unfinished uploads by themselves, after a week. There is no way back, unless the bucket keeps versions. The bucket itself stays.
+Google and Azure forget unfinished uploads by themselves, after a week.
+There is no way back, unless the bucket keeps versions. The bucket itself stays.
 A run is removed by `tern rm URI`, which sees that nobody is training it.
 )";
 

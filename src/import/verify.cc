@@ -172,7 +172,8 @@ class Verifier {
         } else if (!together[i]) {
           read = together[i].error();
         }
-        const BytesView stored = together.empty() || !read ? BytesView(buffer) : BytesView(*together[i]);
+        const BytesView stored =
+            together.empty() || !read ? BytesView(buffer) : BytesView(*together[i]);
         check_sample(piece.samples[begin + i], read, stored, decoder, pixels);
       }
     }
