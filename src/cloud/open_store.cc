@@ -149,7 +149,8 @@ struct CloudDoor::Inside {
     std::unique_ptr<CloudTransport>& found =
         transports[fmt::format("{} {}", static_cast<int>(address.kind), address.account)];
     if (found == nullptr) {
-      found = std::make_unique<CloudTransport>(*http, clock, retry, options.in_flight_max);
+      found = std::make_unique<CloudTransport>(*http, clock, retry, options.in_flight_max,
+                                               surroundings.tell);
     }
     return found.get();
   }

@@ -20,6 +20,7 @@ struct CloudSurroundings {
   std::function<std::optional<std::string>(const std::string&)> variable;  // getenv
   std::filesystem::path home;  // for ~/.aws and the like
   std::string certificates;
+  TellPeople tell;  // that a store is waited for
 };
 
 struct StoreAddress {

@@ -17,6 +17,7 @@ namespace {
 // Of a write, once a request has run into its deadline and until something works again: a run saves
 // many objects in turn, and the wait for a service that is away need not be paid for each.
 constexpr Milliseconds kAwayDeadline{2'000};
+constexpr Milliseconds kTellAfter{5'000};  // somebody may be waiting
 
 // "120" or "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 10.2.3); zero for what is neither.
 Milliseconds retry_after(const HttpAnswer& answer, int64_t now_unix_ms) {
@@ -71,6 +72,9 @@ class CloudTransport::Pace {
   void set_away(bool is_away) { is_away_ = is_away; }
   bool is_away() const { return is_away_; }
 
+  // What it was before: the wait is told once, however many requests wait.
+  bool set_told(bool is_told) { return is_told_.exchange(is_told); }
+
   // From `now`, which no two machines share.
   uint32_t random(Nanoseconds now) {
     const auto seed = static_cast<uint64_t>(now.count());
@@ -82,6 +86,7 @@ class CloudTransport::Pace {
   const double limit_max_;
   std::atomic<uint32_t> drawn_ = 0;
   std::atomic<bool> is_away_ = false;
+  std::atomic<bool> is_told_ = false;
 
   Mutex mutex_;
   ConditionVariable changed_;
@@ -99,9 +104,11 @@ class CloudTransport::Attempts {
   Result<CloudAnswer> run() {
     for (;;) {
       ASSIGN_OR_RETURN(const bool is_done, try_once());
+      if (!is_done) tell_if_late();
       const bool goes_on = !is_done && wait();
       if (goes_on) continue;
       transport_.pace_->set_away(!is_done);
+      if (is_done) tell_the_end();
       break;
     }
     if (answer_) return CloudAnswer{.answer = std::move(*answer_), .attempts = attempts_};
@@ -124,6 +131,7 @@ class CloudTransport::Attempts {
     if (!answer) {
       pace.leave(entered, Pace::Outcome::failed);
       last_error_ = answer.error();
+      cause_ = last_error_.message;
       if (last_error_.code != Code::unavailable) return last_error_;
       return false;
     }
@@ -133,6 +141,8 @@ class CloudTransport::Attempts {
                                                      : Pace::Outcome::failed);
     asked_wait_ = retry_after(*answer, transport_.clock_.unix_ms());
     answer_ = std::move(*answer);
+    if (verdict != Verdict::done)
+      cause_ = fmt::format("it answers with status {}", answer_->status);
     if (verdict != Verdict::new_tokens) return verdict == Verdict::done;
     wants_tokens_ = !std::exchange(had_tokens_, true);
     return !wants_tokens_;
@@ -162,6 +172,21 @@ class CloudTransport::Attempts {
     return is_write_ && transport_.pace_->is_away() ? std::min(kAwayDeadline, whole) : whole;
   }
 
+  void tell_if_late() {
+    const Nanoseconds passed = elapsed();
+    const Nanoseconds left = deadline() - passed;
+    if (!transport_.tell_ || passed < kTellAfter || left <= Nanoseconds(0)) return;
+    if (transport_.pace_->set_told(true)) return;
+    transport_.tell_(
+        fmt::format("waiting for the store since {:.0f} s, for at most {:.0f} s more: {}",
+                    to_seconds(passed), to_seconds(left), cause_));
+  }
+
+  void tell_the_end() {
+    const bool was_told = transport_.pace_->set_told(false);
+    if (was_told && transport_.tell_) transport_.tell_("the store answers again");
+  }
+
   Nanoseconds elapsed() const { return transport_.clock_.now() - began_; }
 
   CloudTransport& transport_;
@@ -175,14 +200,16 @@ class CloudTransport::Attempts {
   Milliseconds asked_wait_{0};
   std::optional<HttpAnswer> answer_;  // the last one
   Error last_error_;
+  std::string cause_;  // of the last attempt's failure
 };
 
 CloudTransport::CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy,
-                               int64_t in_flight_max)
+                               int64_t in_flight_max, TellPeople tell)
     : http_(http),
       clock_(clock),
       policy_(policy),
       in_flight_max_(std::max<int64_t>(in_flight_max, 1)),
+      tell_(std::move(tell)),
       pace_(std::make_shared<Pace>(in_flight_max_)) {}
 
 Result<CloudAnswer> CloudTransport::send(const CloudRequest& request) {

@@ -21,6 +21,9 @@ struct RetryPolicy {
   Milliseconds deadline{120'000};  // of one request, all attempts together
 };
 
+// A sentence for people about a service that is waited for, or that answers again. From any thread.
+using TellPeople = std::function<void(const std::string& sentence)>;
+
 // What an answer means for the next attempt. Each store reads its own answers.
 enum class Verdict {
   done,        // an answer, also one that says no
@@ -48,7 +51,9 @@ struct CloudAnswer {
 // Safe from any thread. References outlive it.
 class CloudTransport {
  public:
-  CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy, int64_t in_flight_max);
+  // `tell` is called once a request has been tried for 5 s, and when one succeeds after that.
+  CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy, int64_t in_flight_max,
+                 TellPeople tell = {});
 
   // Blocks, at most a little longer than the deadline: an attempt whose bytes move is let finish,
   // and a Retry-After beyond the deadline is not waited for. Errors are those of HttpClient and of
@@ -71,6 +76,7 @@ class CloudTransport {
   Clock& clock_;
   const RetryPolicy policy_;
   const int64_t in_flight_max_;
+  const TellPeople tell_;
   std::shared_ptr<Pace> pace_;
 };
 

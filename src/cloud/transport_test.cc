@@ -179,6 +179,23 @@ TEST_F(TransportTest, WritesToAServiceThatIsAwayAreGivenUpOnSoonUntilSomethingWo
   EXPECT_EQ(elapsed(), std::chrono::seconds(120));
 }
 
+TEST_F(TransportTest, AWaitOfSomeSecondsIsToldOnceAndItsEnd) {
+  std::vector<std::string> told;
+  transport_ = std::make_unique<CloudTransport>(
+      *http_, clock_, RetryPolicy(), 8, [&](const std::string& text) { told.push_back(text); });
+  ASSERT_TRUE(send({{.bytes = answer(500)}, {.bytes = answer(200)}}));
+  EXPECT_TRUE(told.empty()) << "a moment is nobody's business";
+  ASSERT_TRUE(send({{.bytes = answer(500)}}));
+  ASSERT_TRUE(send({{.bytes = answer(500)}}));
+  EXPECT_THAT(told, ElementsAre(AllOf(HasSubstr("waiting for the store"), HasSubstr("status 500"),
+                                      HasSubstr("s more"))));
+  ASSERT_TRUE(send({{.bytes = answer(404)}}));
+  EXPECT_THAT(told.back(), HasSubstr("answers again"));
+  ASSERT_FALSE(send({{.bytes = "", .then = Then::close}}));
+  EXPECT_EQ(told.size(), 3U);
+  EXPECT_THAT(told.back(), HasSubstr("127.0.0.1"));
+}
+
 TEST_F(TransportTest, LostRepliesCountAsAttempts) {
   const std::string cut = answer(200).substr(0, answer(200).size() - 1);
   const Result<CloudAnswer> got = send({{.bytes = "", .then = Then::close},

@@ -356,24 +356,26 @@ std::string locale_name() {
   return "";
 }
 
-CloudSurroundings cloud_surroundings() {
+CloudSurroundings cloud_surroundings(Log& log) {
   const auto variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
   std::string certificates = environment("CURL_CA_BUNDLE");
   if (certificates.empty()) certificates = environment("SSL_CERT_FILE");
-  return {.variable = variable, .home = environment("HOME"), .certificates = certificates};
+  return {.variable = variable,
+          .home = environment("HOME"),
+          .certificates = certificates,
+          .tell = [&log](const std::string& sentence) { log.warn("store", sentence); }};
 }
 
 // What the first argument asks for instead of training; nothing if it trains. No run file is called
 // so: `tern` puts the mode in front of what was typed.
 std::optional<Result<int>> run_mode(const std::vector<std::string>& arguments, Clock& clock,
-                                    CloudDoor& door) {
+                                    Log& log, CloudDoor& door) {
   if (arguments.empty()) return std::nullopt;
   const std::string& mode = arguments[0];
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-  Log log(clock, Level::info);
   if (mode == kPlanMode) {
     return plan_mode({.recipes = known_recipes(),
                       .cores = threads_if_left_open(),
@@ -406,14 +408,14 @@ Result<int> run(const std::vector<std::string>& arguments) {
     fmt::print("{}\n", speed);
     return kExitDone;
   }
-  CloudDoor door(cloud_surroundings(), clock);
-  if (const auto mode = run_mode(arguments, clock, door)) return *mode;
+  Log log(clock, Level::info);
+  CloudDoor door(cloud_surroundings(log), clock);
+  if (const auto mode = run_mode(arguments, clock, log, door)) return *mode;
   ASSIGN_OR_RETURN(const TrainRequest request, parse_train_flags(arguments));
   ASSIGN_OR_RETURN(RunConfig config, read_config(request));
   config.data.open_store = store_opener(door);
   ASSIGN_OR_RETURN(const StoreAddress place, run_place(request, config));
 
-  Log log(clock, Level::info);
   const std::string command = command_for_the_record(arguments);
   NoticeBoard board;
   // Until the very end, so that Ctrl-C twice also leaves while --on-event's command runs.
