@@ -213,6 +213,32 @@ TEST_F(CloudStories, ARunUnderWayIsLookedAtAndNotTakenOrCopied) {
   EXPECT_THAT(tern({"ls", bucket}).out, HasSubstr("--run " + bucket + "/NAME"));
 }
 
+TEST_F(CloudStories, AStoreThatIsAwayForAWhileIsWaitedForAndSaidToBe) {
+  if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  FaultProxy proxy(scripted({}));
+  servers_.push_back(std::make_unique<StoreServer>(
+      StoreServer::Start{.kind = ServerKind::versitygw, .front_port = proxy.port()}));
+  const StoreServer& server = *servers_.back();
+  proxy.lead_to(server.port());
+  variables_ = server.variables();
+  const std::string run = server.address("bucket") + "/demo";
+  Process process(start(train(run, {"--create", "--set", kVeryLong})));
+  ASSERT_TRUE(wait_until([&] { return pieces(run) > kSavesSeen; })) << process.err_so_far();
+  proxy.lead_to(free_port());
+  const auto says = [&](const char* words) {
+    return wait_until([&] { return process.err_so_far().find(words) != std::string::npos; });
+  };
+  EXPECT_TRUE(says("store: waiting for the store")) << process.err_so_far();
+  proxy.lead_to(server.port());
+  EXPECT_TRUE(says("the store answers again")) << process.err_so_far();
+  process.signal(SIGTERM);
+  const Finished finished = process.wait();
+  EXPECT_EQ(finished.exit_code, kExitPreempted) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("0 steps lost"));
+}
+
 TEST_F(CloudStories, AStoreThatIgnoresCreateOnlyIsNoPlaceForARun) {
   if (const std::string why = missing_one_of({ServerKind::s3rver}); !why.empty()) {
     GTEST_SKIP() << why;
