@@ -423,7 +423,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
                    SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
   CloudWatch cloud({.options = config.preempt,
                     .machine = read_machine(),
-                    .variable = cloud_surroundings().variable,
+                    .variable = cloud_surroundings(log).variable,
                     .board = &board,
                     .clock = &clock,
                     .log = &log});
