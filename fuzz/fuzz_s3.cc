@@ -16,7 +16,7 @@ void try_lists(BytesView bytes) {
     check_told(page.error());
   }
   if (const auto page = parse_s3_uploads(bytes)) {
-    for (const S3UploadPage::Upload& upload : page->uploads) TERN_CHECK(!upload.id.empty());
+    for (const OpenUpload& upload : page->uploads) TERN_CHECK(!upload.id.empty());
     TERN_CHECK(!page->next_name.empty() || page->next_id.empty());
   } else {
     check_told(page.error());
