@@ -46,7 +46,8 @@ class DoctorMeasureTest : public testing::Test {
 
 TEST_F(DoctorMeasureTest, ThePeakIsThatOfACpu) {
   const CpuPeak peak = measure_cpu_peak(clock_, 1, milliseconds(60));
-  EXPECT_GT(peak.gflops, 0.5);
+  // Far below any, also of a sanitizer on a busy machine: it is the unit that is tried.
+  EXPECT_GT(peak.gflops, 0.01);
   EXPECT_LT(peak.gflops, 2000);  // one core
   EXPECT_GT(peak.cpu_share, 0);
   EXPECT_LE(peak.cpu_share, 1);
@@ -67,7 +68,7 @@ TEST(DoctorKernels, ThePeaksLoopDoesItsRounds) {
 }
 
 TEST_F(DoctorMeasureTest, MemoryIsMeasuredWhereThereIsAny) {
-  EXPECT_GT(measure_memory_gb_s(clock_, 2, 8 << 20, milliseconds(30)), 0.1);
+  EXPECT_GT(measure_memory_gb_s(clock_, 2, 8 << 20, milliseconds(30)), 0.001);
   EXPECT_EQ(measure_memory_gb_s(clock_, 2, 8, milliseconds(30)), 0);
 }
 
