@@ -12,6 +12,7 @@ import importlib.machinery
 import json
 import os
 import pathlib
+import statistics
 import sys
 
 
@@ -35,6 +36,9 @@ import torch.nn.functional as functional  # noqa: E402
 import torchvision.models  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 from torch import nn  # noqa: E402
+
+
+LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
 class SmallCnn(nn.Module):
@@ -118,6 +122,26 @@ def part(tensors, prefix):
     return {name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def one_pass(case, images, labels, begin, dtype, layout):
+    """What a pass gives in a number type and layout: of each kind the tensors by name."""
+    model = build(case, images.shape).to(dtype)
+    model.load_state_dict(begin, strict=True)
+    model.to(memory_format=layout)
+    logits = model(images.to(dtype).to(memory_format=layout))
+    functional.cross_entropy(logits, labels).backward()
+    return {"logits": {"": logits.detach()},
+            "gradients": {name: parameter.grad for name, parameter in model.named_parameters()},
+            "buffers": dict(model.named_buffers())}
+
+
+def rounding(ours, theirs, exact):
+    """How far ours are from what fp64 gives, by how far theirs are: of each side and kind the median over the
+    tensors, and of the kinds the worst."""
+    def error(side, kind):
+        return statistics.median(distance(side[kind][name].double(), exact[kind][name].double()) for name in exact[kind])
+    return max(error(ours, kind) / error(theirs, kind) for kind in exact)
+
+
 def judge_network(path):
     tensors, case = read(path)
     images, labels = tensors["images"], tensors["labels"]
@@ -139,6 +163,12 @@ def judge_network(path):
     figures["evaluated logits"] = distance(tensors["evaluated"], evaluated)
     figures["loss"] = distance(tensors["loss"], loss.detach())
     figures["gradients"] = worst(part(tensors, "gradient."), {n: p.grad for n, p in model.named_parameters()})
+    if images.dtype == torch.float32 and case["layout"] == "channels_last":
+        ours = {"logits": {"": tensors["logits"]}, "gradients": part(tensors, "gradient."),
+                "buffers": part(tensors, "buffer.")}
+        figures["rounding"] = rounding(
+            ours, one_pass(case, images, labels, begin, torch.float32, LAYOUTS[case["layout"]]),
+            one_pass(case, images, labels, begin, torch.float64, torch.contiguous_format))
     figures["buffers"] = worst(part(tensors, "buffer."), dict(model.named_buffers()))
     return figures
 

@@ -138,6 +138,7 @@ class Pass {
       add("gradient." + item.key(), item.value().grad());
     for (const auto& item : network->named_buffers()) add("buffer." + item.key(), item.value());
     case_ = describe_case(options, shape.classes, kSeed);
+    case_["layout"] = format == torch::MemoryFormat::ChannelsLast ? "channels_last" : "contiguous";
   }
 
   void write(const fs::path& path) const {
@@ -180,6 +181,7 @@ TEST_F(Parity, LogitsLossAndEveryGradientAreThoseOfPyTorch) {
       {"f32-resnet18", {resnet18, {3, 64, 64, 10}, torch::kFloat32}},
       {"f32-resnet18-channels-last", {resnet18, {3, 64, 64, 10}, torch::kFloat32, wide}},
       {"f32-resnet50", {resnet50, {3, 64, 64, 10}, torch::kFloat32}},
+      {"f32-resnet50-channels-last", {resnet50, {3, 64, 64, 10}, torch::kFloat32, wide}},
   };
   std::vector<fs::path> files;
   for (const auto& [name, pass] : passes) {
@@ -191,6 +193,13 @@ TEST_F(Parity, LogitsLossAndEveryGradientAreThoseOfPyTorch) {
   for (const auto& [name, pass] : passes) {
     const bool is_double = name.starts_with("f64");
     const double logits = is_double ? 1e-9 : 1e-5;
+    // At this depth the last digit decides on which side of zero some ReLUs are: PyTorch's own two
+    // layouts differ by 8e-5 in the logits and 3e-2 in the gradients. So what is asked is how far
+    // each is from fp64.
+    if (name == "f32-resnet50-channels-last") {
+      expect_within(said, name, {{"rounding", 2}});
+      continue;
+    }
     expect_within(said, name,
                   {{"logits", logits},
                    {"evaluated logits", logits},
