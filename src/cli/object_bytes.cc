@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,10 +12,9 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 #include <vector>
-
-#include "core/mutex.h"
 
 namespace tern {
 namespace {
@@ -42,6 +42,36 @@ Status move_part(ObjectStore& store, const ObjectInfo& object, int fd, int64_t o
 }
 
 }  // namespace
+
+void MappedFiles::add(BytesView file) {
+  MutexLock lock(mutex_);
+  files_[file.data()] = file.size();
+}
+
+void MappedFiles::remove(BytesView file) {
+  MutexLock lock(mutex_);
+  files_.erase(file.data());
+}
+
+void MappedFiles::let_go(BytesView bytes) {
+  static const auto kPage = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  MutexLock lock(mutex_);  // held all the time: the file stays mapped meanwhile
+  const auto after = files_.upper_bound(bytes.data());
+  if (after == files_.begin()) return;
+  const auto& [file, size] = *std::prev(after);
+  if (bytes.data() + bytes.size() > file + size) return;
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + kPage - 1) / kPage * kPage;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / kPage * kPage;
+  // The file has the bytes; what cannot be let go stays, which is no mistake.
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void keep_part_memory() {
+  // The largest that may be asked for, so that parts up to it come from memory that was used
+  // before.
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
 
 Status download(ObjectStore& store, const ObjectInfo& object, int fd, const MoveOptions& options,
                 const std::stop_token& stop, const OnBytes& on_bytes) {
@@ -89,7 +119,7 @@ Result<FileDescriptor> open_nameless_file() {
 Result<std::unique_ptr<ObjectBytes>> ObjectBytes::open(ObjectStore& store, const ObjectInfo& object,
                                                        const MoveOptions& options,
                                                        const std::stop_token& stop) {
-  std::unique_ptr<ObjectBytes> bytes(new ObjectBytes);
+  std::unique_ptr<ObjectBytes> bytes(new ObjectBytes(options));
   if (const auto path = store.local_path(object.name)) {
     const FileDescriptor fd(::open(path->c_str(), O_RDONLY | O_CLOEXEC));
     struct stat info{};
@@ -115,11 +145,31 @@ Status ObjectBytes::map(int fd, int64_t size_bytes, const std::string& name) {
   if (begin == MAP_FAILED) return file_error("map", name, errno);
   mapping_ = begin;
   view_ = BytesView(static_cast<const char*>(begin), static_cast<size_t>(size_bytes));
+  if (options_.mapped != nullptr) options_.mapped->add(view_);
   return {};
 }
 
 ObjectBytes::~ObjectBytes() {
-  if (mapping_ != nullptr) ::munmap(mapping_, view_.size());
+  if (mapping_ == nullptr) return;
+  if (options_.mapped != nullptr) options_.mapped->remove(view_);
+  ::munmap(mapping_, view_.size());
+}
+
+bool ObjectBytes::equals(const ObjectBytes& other) const {
+  if (view_.size() != other.view_.size()) return false;
+  const auto step = static_cast<size_t>(options_.part_bytes);
+  for (size_t at = 0; at < view_.size(); at += step) {
+    const BytesView ours = view_.substr(at, step);
+    const BytesView theirs = other.view_.substr(at, step);
+    if (ours != theirs) return false;
+    let_go(ours);
+    other.let_go(theirs);
+  }
+  return true;
+}
+
+void ObjectBytes::let_go(BytesView part) const {
+  if (mapping_ != nullptr && options_.mapped != nullptr) options_.mapped->let_go(part);
 }
 
 }  // namespace tern

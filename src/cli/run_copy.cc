@@ -54,25 +54,26 @@ size_t turn_of(const ObjectInfo& object) {
   return 0;
 }
 
-Result<bool> is_equal(const RunCopySetup& setup, BytesView bytes, const std::string& name) {
+Result<bool> is_equal(const RunCopySetup& setup, const ObjectBytes& bytes,
+                      const std::string& name) {
   const Result<ObjectInfo> there = setup.to->stat(name);
   if (!there && there.error().code != Code::not_found) return there.error();
-  if (!there || there->size_bytes != static_cast<int64_t>(bytes.size())) return false;
+  if (!there || there->size_bytes != static_cast<int64_t>(bytes.view().size())) return false;
   ASSIGN_OR_RETURN(const auto copy, ObjectBytes::open(*setup.to, *there, setup.move, setup.stop));
-  return copy->view() == bytes;
+  return bytes.equals(*copy);
 }
 
 Status copy_verified(const RunCopySetup& setup, const ObjectInfo& object,
                      std::atomic<int64_t>& there_before) {
   ASSIGN_OR_RETURN(const auto source,
                    ObjectBytes::open(*setup.from, object, setup.move, setup.stop));
-  ASSIGN_OR_RETURN(const bool is_there, is_equal(setup, source->view(), object.name));
+  ASSIGN_OR_RETURN(const bool is_there, is_equal(setup, *source, object.name));
   if (is_there) {
     ++there_before;
     return {};
   }
   RETURN_IF_ERROR(setup.to->put(object.name, source->view()));
-  ASSIGN_OR_RETURN(const bool is_copied, is_equal(setup, source->view(), object.name));
+  ASSIGN_OR_RETURN(const bool is_copied, is_equal(setup, *source, object.name));
   if (is_copied) return {};
   return fail(Code::corrupt, fmt::format("{} was written to {} and reads otherwise; try again, and "
                                          "do not trust that store if it happens again",

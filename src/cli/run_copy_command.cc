@@ -104,7 +104,10 @@ Result<int> run_copy_command(const Surroundings& surroundings, const Arguments& 
   ASSIGN_OR_RETURN(const Ends ends, parse_ends(from, to));
   SystemClock clock;
   ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
-  CloudDoor door(surroundings.cloud, clock);
+  keep_part_memory();
+  MappedFiles mapped;
+  CloudDoor door(surroundings.cloud, clock, {}, {},
+                 {.on_sent = [&mapped](BytesView bytes) { mapped.let_go(bytes); }});
   ASSIGN_OR_RETURN(const auto source, open_source(door, ends.from));
   if (create && !ends.to.is_folder()) {
     ASSIGN_OR_RETURN(const auto bucket, door.open_bucket(ends.to));
@@ -115,6 +118,7 @@ Result<int> run_copy_command(const Surroundings& surroundings, const Arguments& 
                                              .to = target.get(),
                                              .from_name = ends.from.to_string(),
                                              .to_name = ends.to.to_string(),
+                                             .move = {.mapped = &mapped},
                                              .stop = interruptible->stop_token()},
                                             clock);
   if (!copied) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <span>
@@ -112,30 +111,55 @@ Status copy_by(const CopySetup& setup, const CopyItem& item) {
   return setup.copy_one ? setup.copy_one(item) : copy_object(setup, item);
 }
 
-Status copy_many(const CopySetup& setup, std::span<const CopyItem> items) {
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> has_failed = false;
-  Mutex mutex;
-  Status first;  // guarded by mutex while the threads run
-  const auto work = [&] {
-    while (!has_failed && !setup.stop.stop_requested()) {
-      const size_t index = next++;
-      if (index >= items.size()) return;
-      const Status copied = copy_by(setup, items[index]);
-      if (copied) continue;
-      MutexLock lock(mutex);
-      if (first) first = copied;
-      has_failed = true;
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    const size_t wanted = std::min(items.size(), static_cast<size_t>(setup.move.in_flight_max));
-    for (size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
-    work();
+// Hands out items in their order, to as many threads as want them, so that never more than
+// in_flight_max parts are on their way.
+class Turns {
+ public:
+  Turns(const CopySetup& setup, std::span<const CopyItem> items) : setup_(setup), items_(items) {}
+
+  // The next, once there is room for its parts; null if there is none, after a failure, or a stop.
+  const CopyItem* take() {
+    MutexLock lock(mutex_);
+    changed_.wait(lock, [this] {
+      mutex_.assert_held();
+      return is_over() || parts_ == 0 || parts_ + parts_of(items_[next_]) <= limit();
+    });
+    if (is_over()) return nullptr;
+    parts_ += parts_of(items_[next_]);
+    return &items_[next_++];
   }
-  return first;
-}
+
+  void end(const CopyItem& item, const Status& copied) {
+    MutexLock lock(mutex_);
+    parts_ -= parts_of(item);
+    if (first_ && !copied) first_ = copied;
+    changed_.notify_all();
+  }
+
+  Status first_failure() {
+    MutexLock lock(mutex_);
+    return first_;
+  }
+
+ private:
+  int64_t limit() const { return setup_.move.in_flight_max; }
+  // Of one that has more than fit, as many as fit.
+  int64_t parts_of(const CopyItem& item) const {
+    const int64_t part = setup_.move.part_bytes;
+    return std::clamp<int64_t>((item.from.size_bytes + part - 1) / part, 1, limit());
+  }
+  bool is_over() const REQUIRES(mutex_) {
+    return next_ == items_.size() || !first_ || setup_.stop.stop_requested();
+  }
+
+  const CopySetup& setup_;
+  const std::span<const CopyItem> items_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  size_t next_ GUARDED_BY(mutex_) = 0;
+  int64_t parts_ GUARDED_BY(mutex_) = 0;  // of the items that are being copied
+  Status first_ GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -146,15 +170,20 @@ Status copy_object(const CopySetup& setup, const CopyItem& item) {
 
 Status copy_objects(const CopySetup& setup, const std::vector<CopyItem>& items) {
   std::vector<CopyItem> sorted = items;
-  const auto large = std::ranges::stable_partition(sorted, [&setup](const CopyItem& item) {
+  std::ranges::stable_partition(sorted, [&setup](const CopyItem& item) {
     return item.from.size_bytes <= setup.move.part_bytes;
   });
-  const auto small = std::span<const CopyItem>(sorted.begin(), large.begin());
-  RETURN_IF_ERROR(copy_many(setup, small));
-  for (const CopyItem& item : large) {
-    if (setup.stop.stop_requested()) break;
-    RETURN_IF_ERROR(copy_by(setup, item));
+  Turns turns(setup, sorted);
+  const auto work = [&] {
+    while (const CopyItem* item = turns.take()) turns.end(*item, copy_by(setup, *item));
+  };
+  {
+    std::vector<std::jthread> threads;
+    const auto wanted = std::min(std::ssize(sorted), setup.move.in_flight_max);
+    for (int64_t i = 1; i < wanted; ++i) threads.emplace_back(work);
+    work();
   }
+  RETURN_IF_ERROR(turns.first_failure());
   if (setup.stop.stop_requested()) return fail(Code::cancelled, "stopped");
   return {};
 }

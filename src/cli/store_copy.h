@@ -32,8 +32,9 @@ struct CopySetup {
   std::function<Status(const CopyItem& item)> copy_one;
 };
 
-// Copies every item: those up to a part in size many at once, then the larger ones, one by one in
-// parts. Memory is bounded by `move`, whatever the sizes. A copy is whole or not there. The first
+// Copies every item, many at once: first those up to a part in size, then the larger ones in parts,
+// as many together as `move` has room for parts. Memory is bounded by it, whatever the sizes. A
+// copy is whole or not there. The first
 // failure ends it: what is copied by then stays. `cancelled` once `stop` fires. Blocks.
 Status copy_objects(const CopySetup& setup, const std::vector<CopyItem>& items);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <fstream>
 #include <iterator>
 
@@ -85,6 +86,24 @@ TEST_F(StoreCopyTest, BetweenBucketsLargeOnesGoThroughAFile) {
   ASSERT_TRUE(bucket_.put("large", noise(5'000)));
   ASSERT_TRUE(copy_objects(setup(bucket_, other), {item(bucket_, "large", "copy")}));
   EXPECT_EQ(other.get("copy").value(), noise(5'000));
+}
+
+TEST_F(StoreCopyTest, AsManyAreCopiedAtOnceAsThereIsRoomForTheirParts) {
+  CopySetup copy = setup(bucket_, *disk_);
+  copy.move = {.part_bytes = 1000, .in_flight_max = 4};
+  std::atomic<int64_t> parts = 0;
+  std::barrier<> two_at_once(2);  // or this never ends
+  copy.copy_one = [&](const CopyItem& item) -> Status {
+    const int64_t own = item.from.size_bytes > 4000 ? 4 : 2;
+    EXPECT_LE(parts += own, 4);
+    if (own == 2) two_at_once.arrive_and_wait();
+    parts -= own;
+    return {};
+  };
+  const auto sized = [](int64_t bytes) { return CopyItem{{"a", bytes}, "a"}; };
+  EXPECT_TRUE(copy_objects(
+      copy, {sized(2000), sized(1500), sized(9000), sized(4001), sized(1200), sized(2000)}));
+  EXPECT_EQ(parts, 0);
 }
 
 TEST_F(StoreCopyTest, NothingIsReplacedUnlessItMayBe) {

@@ -140,7 +140,7 @@ Status verify_copy(const CopySetup& setup, const CopyItem& item) {
                    ObjectBytes::open(*setup.from, item.from, setup.move, setup.stop));
   ASSIGN_OR_RETURN(const ObjectInfo there, setup.to->stat(item.to));
   ASSIGN_OR_RETURN(const auto copy, ObjectBytes::open(*setup.to, there, setup.move, setup.stop));
-  if (source->view() == copy->view()) return {};
+  if (source->equals(*copy)) return {};
   return fail(Code::corrupt,
               fmt::format("the copy of {} does not have its bytes; copy it again, with --force",
                           item.from.name));
@@ -157,14 +157,18 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
   if (request.from.empty() || request.to.empty()) {
     return fail(Code::invalid, "copy what to where? see `tern store cp --help`");
   }
-  MoveOptions move{.in_flight_max = request.in_flight};
+  keep_part_memory();
+  MappedFiles mapped;
+  MoveOptions move{.in_flight_max = request.in_flight, .mapped = &mapped};
   ASSIGN_OR_RETURN(move.part_bytes, parse_size("--part-size", request.part_size, int64_t{5} << 20,
                                                int64_t{1} << 30));
   SystemClock clock;
   ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
   Log log(clock, Level::info);
   CloudDoor door(surroundings.cloud, clock, {}, {},
-                 {.part_bytes = move.part_bytes, .in_flight_max = move.in_flight_max});
+                 {.part_bytes = move.part_bytes,
+                  .in_flight_max = move.in_flight_max,
+                  .on_sent = [&mapped](BytesView bytes) { mapped.let_go(bytes); }});
   ASSIGN_OR_RETURN(Plan plan, make_plan(request, door));
 
   const Nanoseconds started = clock.now();

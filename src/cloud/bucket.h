@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,10 +11,16 @@
 
 namespace tern {
 
+// Called, from any thread, with bytes that were sent and that nobody waits for: who gave put() a
+// mapped file can take them out of the process's memory, to which they count. They may be looked at
+// again all the same, as after a lost reply.
+using OnSent = std::function<void(BytesView bytes)>;
+
 // Sizes and limits, as options (storage/options.h) set them.
 struct BucketOptions {
   int64_t part_bytes = int64_t{16} << 20;  // objects above two parts are sent in parts
   int64_t in_flight_max = 16;              // requests at once: memory is at most this many parts
+  OnSent on_sent = nullptr;
 };
 
 // An upload in parts that was begun, and neither finished nor aborted: a killed process leaves it.

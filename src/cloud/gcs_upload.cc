@@ -20,10 +20,10 @@ constexpr int kSessionsMax = 4;
 constexpr size_t kSessionBytesMax = 8192;
 
 // REQUIRES: name is UTF-8, as every object name is.
-std::string describe(const std::string& name, BytesView bytes, const std::string& nonce) {
+std::string describe(const std::string& name, uint32_t checksum, const std::string& nonce) {
   nlohmann::json json{{"name", name},
                       {"contentType", "application/octet-stream"},
-                      {"crc32c", crc32c_text(crc32c(bytes))}};
+                      {"crc32c", crc32c_text(checksum)}};
   if (!nonce.empty()) json["metadata"] = {{kNonceName, nonce}};
   return json.dump();
 }
@@ -65,14 +65,16 @@ GcsUploader::GcsUploader(GcsConnection& connection, GcsReader& reader, const Buc
     : connection_(connection),
       reader_(reader),
       whole_bytes_max_(2 * options.part_bytes),
-      part_bytes_(std::max(options.part_bytes / kPartUnit, int64_t{1}) * kPartUnit) {}
+      part_bytes_(std::max(options.part_bytes / kPartUnit, int64_t{1}) * kPartUnit),
+      on_sent_(options.on_sent) {}
 
 Status GcsUploader::upload(const std::string& name, BytesView bytes, Rule rule) {
   std::string nonce;
   if (rule == Rule::only_new) {
     ASSIGN_OR_RETURN(nonce, random_token());
   }
-  const Write write{name, bytes, rule, nonce, describe(name, bytes, nonce)};
+  const uint32_t sum = checksum(bytes);
+  const Write write{name, bytes, rule, nonce, sum, describe(name, sum, nonce)};
   const bool is_small = static_cast<int64_t>(bytes.size()) <= whole_bytes_max_;
   for (int sends = 0; sends < kSendsMax; ++sends) {
     ASSIGN_OR_RETURN(const HttpAnswer answer, is_small ? send_whole(write) : send_in_parts(write));
@@ -193,7 +195,7 @@ Status GcsUploader::check_stored(const HttpAnswer& answer, const Write& write) {
     return connection_.not_a_store(answer, write.name);
   }
   const bool is_equal = object->size_bytes == static_cast<int64_t>(write.bytes.size()) &&
-                        *object->crc32c == crc32c(write.bytes);
+                        *object->crc32c == write.checksum;
   if (is_equal) return {};
   if (write.rule == Rule::only_new && !object->generation.empty()) {
     // Nobody could create the name again while the damaged bytes have it.
@@ -205,6 +207,18 @@ Status GcsUploader::check_stored(const HttpAnswer& answer, const Write& write) {
   return fail(Code::corrupt, fmt::format("gs://{}/{} was stored with another checksum than it was "
                                          "sent with; check what is between here and the store",
                                          connection_.bucket(), write.name));
+}
+
+// Part by part: a mapped file need not be in memory as a whole for it.
+uint32_t GcsUploader::checksum(BytesView bytes) const {
+  uint32_t sum = crc32c("");
+  while (!bytes.empty()) {
+    const BytesView part = bytes.substr(0, static_cast<size_t>(part_bytes_));
+    sum = crc32c(part, sum);
+    if (on_sent_) on_sent_(part);
+    bytes.remove_prefix(part.size());
+  }
+  return sum;
 }
 
 Status GcsUploader::taken(const Write& write) {

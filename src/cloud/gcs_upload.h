@@ -42,6 +42,7 @@ class GcsUploader {
     BytesView bytes;
     Rule rule;
     std::string nonce;
+    uint32_t checksum;        // CRC-32C of the bytes
     std::string description;  // JSON
   };
 
@@ -54,11 +55,13 @@ class GcsUploader {
   Status check_stored(const HttpAnswer& answer, const Write& write);
   // For a create that was told so.
   Status taken(const Write& write);
+  uint32_t checksum(BytesView bytes) const;
 
   GcsConnection& connection_;
   GcsReader& reader_;
   const int64_t whole_bytes_max_;
   const int64_t part_bytes_;
+  const OnSent on_sent_;
 };
 
 }  // namespace tern

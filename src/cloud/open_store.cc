@@ -150,7 +150,7 @@ struct CloudDoor::Inside {
         transports[fmt::format("{} {}", static_cast<int>(address.kind), address.account)];
     if (found == nullptr) {
       found = std::make_unique<CloudTransport>(*http, clock, retry, options.in_flight_max,
-                                               surroundings.tell);
+                                               surroundings.tell, options.on_sent);
     }
     return found.get();
   }

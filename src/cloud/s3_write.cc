@@ -148,8 +148,9 @@ Status S3Writer::complete(const Upload& upload) {
     body += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag>", i + 1,
                         escape_xml(upload.etags[i]));
     if (client_.uses_crc32c()) {
-      body += fmt::format("<ChecksumCRC32C>{}</ChecksumCRC32C>",
-                          crc32c_text(write.bytes.substr(i * part_bytes, part_bytes)));
+      const BytesView part = write.bytes.substr(i * part_bytes, part_bytes);
+      body += fmt::format("<ChecksumCRC32C>{}</ChecksumCRC32C>", crc32c_text(part));
+      if (options_.on_sent) options_.on_sent(part);
     }
     body += "</Part>";
   }

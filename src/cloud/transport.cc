@@ -136,6 +136,9 @@ class CloudTransport::Attempts {
       return false;
     }
     const Verdict verdict = request_.judge(*answer);
+    // Before the next may begin, so that never more than in_flight_max are in memory.
+    const bool is_sent = verdict == Verdict::done && !made.body.empty();
+    if (is_sent && transport_.on_sent_) transport_.on_sent_(made.body);
     pace.leave(entered, verdict == Verdict::throttle ? Pace::Outcome::throttled
                         : verdict == Verdict::done   ? Pace::Outcome::success
                                                      : Pace::Outcome::failed);
@@ -204,12 +207,13 @@ class CloudTransport::Attempts {
 };
 
 CloudTransport::CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy,
-                               int64_t in_flight_max, TellPeople tell)
+                               int64_t in_flight_max, TellPeople tell, OnSent on_sent)
     : http_(http),
       clock_(clock),
       policy_(policy),
       in_flight_max_(std::max<int64_t>(in_flight_max, 1)),
       tell_(std::move(tell)),
+      on_sent_(std::move(on_sent)),
       pace_(std::make_shared<Pace>(in_flight_max_)) {}
 
 Result<CloudAnswer> CloudTransport::send(const CloudRequest& request) {

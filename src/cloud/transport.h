@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "cloud/bucket.h"
 #include "core/clock.h"
 #include "core/http_client.h"
 #include "core/random.h"
@@ -53,7 +54,7 @@ class CloudTransport {
  public:
   // `tell` is called once a request has been tried for 5 s, and when one succeeds after that.
   CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy, int64_t in_flight_max,
-                 TellPeople tell = {});
+                 TellPeople tell = {}, OnSent on_sent = {});
 
   // Blocks, at most a little longer than the deadline: an attempt whose bytes move is let finish,
   // and a Retry-After beyond the deadline is not waited for. Errors are those of HttpClient and of
@@ -77,6 +78,7 @@ class CloudTransport {
   const RetryPolicy policy_;
   const int64_t in_flight_max_;
   const TellPeople tell_;
+  const OnSent on_sent_;
   std::shared_ptr<Pace> pace_;
 };
 

@@ -288,6 +288,32 @@ TEST(TransportTogether, AnswersComeInTheirOrder) {
   EXPECT_TRUE(transport.send_all({}).empty());
 }
 
+TEST(TransportTogether, WhatWasSentIsToldOnceWhenNobodyWaitsForItAnyMore) {
+  SimClock clock;
+  std::atomic<int> asked = 0;
+  TestWebServer server(
+      [&](const Request&) -> Reply { return {.bytes = answer(++asked == 1 ? 503 : 200)}; });
+  const auto http = HttpClient::create({});
+  ASSERT_TRUE(http);
+  const Bytes body = "the bytes";
+  std::vector<const char*> told;
+  CloudTransport transport(**http, clock, {}, 1, {}, [&](BytesView bytes) {
+    EXPECT_EQ(asked, 2) << "not before the attempt that was answered";
+    told.push_back(bytes.data());
+  });
+  const auto judge = [](const HttpAnswer& got) { return judge_status(got.status); };
+  ASSERT_TRUE(transport.send({.make = [&](bool) -> Result<HttpRequest> {
+                                return HttpRequest{
+                                    .method = "PUT", .url = server.url(), .body = body};
+                              },
+                              .judge = judge}));
+  EXPECT_EQ(told, std::vector{body.data()});
+  ASSERT_TRUE(transport.send(
+      {.make = [&](bool) -> Result<HttpRequest> { return HttpRequest{.url = server.url()}; },
+       .judge = judge}));
+  EXPECT_EQ(told.size(), 1U) << "a request without bytes sends none";
+}
+
 TEST_F(TransportTest, AThrottleHalvesWhatMayBeInFlightAndSuccessesGrowIt) {
   EXPECT_EQ(transport_->in_flight_limit(), 8);
   ASSERT_TRUE(send({{.bytes = answer(500)}, {.bytes = answer(200)}}));
