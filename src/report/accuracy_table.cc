@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "report/record_fields.h"
 
@@ -17,33 +16,6 @@ using nlohmann::json;
 constexpr double kHourSeconds = 3600;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-constexpr double kUnknown = -1;
-
-// The processes of a ledger, as far as it has been read.
-struct Lived {
-  double seconds_before = 0;  // of the processes before this one
-  double usd_before = 0;      // kUnknown once one of them knew no price
-  int64_t start_ms = 0;
-  int64_t last_ms = 0;
-  double end_seconds = kUnknown;  // by the end record
-  double usd_per_hour = kUnknown;
-
-  double seconds_by_calendar() const {
-    return static_cast<double>(std::max<int64_t>(0, last_ms - start_ms)) / 1e3;
-  }
-  double usd_after(double seconds) const {
-    if (usd_before < 0 || usd_per_hour < 0) return kUnknown;
-    return usd_before + seconds / kHourSeconds * usd_per_hour;
-  }
-  void begin_process(int64_t ms) {
-    const double seconds = end_seconds < 0 ? seconds_by_calendar() : end_seconds;
-    if (seconds > 0) usd_before = usd_after(seconds);
-    seconds_before += seconds;
-    start_ms = last_ms = ms;
-    end_seconds = usd_per_hour = kUnknown;
-  }
-};
-
 }  // namespace
 
 bool reaches(const AccuracyTarget& target, const AccuracyRow& row) {
@@ -54,35 +26,52 @@ bool reaches(const AccuracyTarget& target, const AccuracyRow& row) {
   return top1 && top5;
 }
 
-std::vector<AccuracyRow> accuracy_rows(const std::vector<json>& ledger) {
-  std::map<int64_t, AccuracyRow> rows;  // by step
-  Lived lived;
-  for (const json& record : ledger) {
-    const std::string kind = text_or(record, "kind", "");
-    const int64_t ms = count_or(record, "ms", lived.last_ms);
-    if (kind == "start" || kind == "resume") lived.begin_process(ms);
-    lived.last_ms = std::max(lived.last_ms, ms);
-    if (const auto price = find_count(record, "price_microusd_per_hour")) {
-      lived.usd_per_hour = static_cast<double>(*price) / 1e6;
-    }
-    if (kind == "end") lived.end_seconds = find_amount(record, "wall_seconds").value_or(kUnknown);
-    if (kind == "diverged" && text_or(record, "done", "") == "rolled_back") {
-      rows.erase(rows.upper_bound(count_or(record, "to_step", 0)), rows.end());
-    }
-    const std::optional<double> top1 = find_amount(record, "top1");
-    if (kind != "evaluation" || !top1) continue;
-    const double seconds = lived.seconds_by_calendar();
-    const double usd = lived.usd_after(seconds);
-    const double hours = (lived.seconds_before + seconds) / kHourSeconds;
-    rows.try_emplace(count_or(record, "step", 0),
-                     AccuracyRow{.epoch = count_or(record, "epoch", 0),
-                                 .hours = find_amount(record, "hours").value_or(hours),
-                                 .top1 = *top1,
-                                 .top5 = find_amount(record, "top5").value_or(kNone),
-                                 .cost_usd = usd < 0 ? std::nullopt : std::optional(usd)});
+double AccuracyHistory::Lived::seconds_by_calendar() const {
+  return static_cast<double>(std::max<int64_t>(0, last_ms - start_ms)) / 1e3;
+}
+
+double AccuracyHistory::Lived::usd_after(double seconds) const {
+  if (usd_before < 0 || usd_per_hour < 0) return kUnknown;
+  return usd_before + seconds / kHourSeconds * usd_per_hour;
+}
+
+void AccuracyHistory::Lived::begin_process(int64_t ms) {
+  const double seconds = end_seconds < 0 ? seconds_by_calendar() : end_seconds;
+  if (seconds > 0) usd_before = usd_after(seconds);
+  seconds_before += seconds;
+  start_ms = last_ms = ms;
+  end_seconds = usd_per_hour = kUnknown;
+}
+
+void AccuracyHistory::add(const json& record) {
+  const std::string kind = text_or(record, "kind", "");
+  const int64_t ms = count_or(record, "ms", lived_.last_ms);
+  if (kind == "start" || kind == "resume") lived_.begin_process(ms);
+  lived_.last_ms = std::max(lived_.last_ms, ms);
+  if (const auto price = find_count(record, "price_microusd_per_hour")) {
+    lived_.usd_per_hour = static_cast<double>(*price) / 1e6;
   }
+  if (kind == "end") lived_.end_seconds = find_amount(record, "wall_seconds").value_or(kUnknown);
+  if (kind == "diverged" && text_or(record, "done", "") == "rolled_back") {
+    rows_.erase(rows_.upper_bound(count_or(record, "to_step", 0)), rows_.end());
+  }
+  const std::optional<double> top1 = find_amount(record, "top1");
+  if (kind != "evaluation" || !top1) return;
+  const double seconds = lived_.seconds_by_calendar();
+  const double usd = lived_.usd_after(seconds);
+  const double hours = (lived_.seconds_before + seconds) / kHourSeconds;
+  rows_.try_emplace(count_or(record, "step", 0),
+                    AccuracyRow{.epoch = count_or(record, "epoch", 0),
+                                .hours = find_amount(record, "hours").value_or(hours),
+                                .top1 = *top1,
+                                .top5 = find_amount(record, "top5").value_or(kNone),
+                                .cost_usd = usd < 0 ? std::nullopt : std::optional(usd)});
+}
+
+std::vector<AccuracyRow> AccuracyHistory::rows() const {
   std::vector<AccuracyRow> in_order;
-  for (const auto& [step, row] : rows) in_order.push_back(row);
+  in_order.reserve(rows_.size());
+  for (const auto& [step, row] : rows_) in_order.push_back(row);
   return in_order;
 }
 

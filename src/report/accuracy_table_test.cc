@@ -19,6 +19,12 @@ json evaluation(int64_t ms, int64_t epoch, double top1, double top5) {
           {"step", epoch * 10}, {"top1", top1},         {"top5", top5}};
 }
 
+std::vector<AccuracyRow> accuracy_rows(const std::vector<json>& ledger) {
+  AccuracyHistory history;
+  for (const json& record : ledger) history.add(record);
+  return history.rows();
+}
+
 TEST(AccuracyTable, HasPercentHoursAndCost) {
   EXPECT_EQ(
       accuracy_table({{.epoch = 1, .hours = 0.5, .top1 = 0.4691, .top5 = 0.726, .cost_usd = 1.5},

@@ -22,6 +22,7 @@ Status Ledger::record(std::string_view kind, const nlohmann::json& fields) {
   // A command line or a file's name may be no UTF-8; dump() would throw on it.
   const std::string text =
       line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+  newest_ = parse_json_record(text).value_or(nullptr);
   RETURN_IF_ERROR(log_->append(text).at("write the ledger"));
   return log_->sync().at("write the ledger");
 }

@@ -37,6 +37,9 @@ class Ledger {
   // Adds {"ms": unix milliseconds, "at": the same for people, "kind": kind, ...fields}, durable
   // against the death of the machine when it returns. REQUIRES: fields is an object.
   Status record(std::string_view kind, const nlohmann::json& fields);
+  // The last of them as a reader will find it, whether or not it could be written: who follows the
+  // ledger need not read it. Null before the first.
+  const nlohmann::json& newest() const { return newest_; }
 
  private:
   Ledger(std::unique_ptr<RecordLog> log, Clock& clock, int64_t price_microusd_per_hour)
@@ -45,6 +48,7 @@ class Ledger {
   std::unique_ptr<RecordLog> log_;
   Clock& clock_;
   const int64_t price_microusd_per_hour_;
+  nlohmann::json newest_;
 };
 
 // Every whole line of a records object that is a JSON object. A line that is none is damage and is

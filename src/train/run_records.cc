@@ -49,14 +49,16 @@ std::string spans_json(const SpanTimes& spans) {
 
 Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& clock, Log& log,
                                                      Process process) {
-  std::unique_ptr<RunRecords> records(new RunRecords(run, clock, log, process.lease));
-  ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, process.price_microusd_per_hour));
+  const int64_t price = process.price_microusd_per_hour;
+  std::unique_ptr<RunRecords> records(new RunRecords(run, clock, log, std::move(process)));
+  ASSIGN_OR_RETURN(records->ledger_, Ledger::open(run, clock, price));
   ASSIGN_OR_RETURN(records->metrics_, open_record_log(run, kMetricsObject, {.clock = &clock}));
   return records;
 }
 
 void RunRecords::ledger(std::string_view kind, const nlohmann::json& fields) {
   warn_once(ledger_->record(kind, fields));
+  accuracy_.add(ledger_->newest());
   if (kind != "evaluation" || events_ == nullptr) return;
   events_->add(fields.value("step", int64_t{0}), evaluation_scalars(fields));
 }

@@ -7,11 +7,13 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/result.h"
+#include "report/accuracy_table.h"
 #include "report/event_file.h"
 #include "report/sampler.h"
 #include "report/spans.h"
@@ -48,6 +50,7 @@ class RunRecords {
   struct Process {
     int64_t price_microusd_per_hour = -1;  // -1: not known
     int64_t lease = 0;                     // of the process that writes: its mark on its lines
+    AccuracyHistory accuracy;              // by the ledger so far
   };
 
   static Result<std::unique_ptr<RunRecords>> open(ObjectStore& run, Clock& clock, Log& log,
@@ -58,6 +61,8 @@ class RunRecords {
   void ledger(std::string_view kind, const nlohmann::json& fields);
   // A ledger record and a log line.
   void warning(const std::string& what, int64_t step);
+  // The run's evaluations until now. Asks the store nothing: in a bucket each record is an object.
+  std::vector<AccuracyRow> accuracy() const { return accuracy_.rows(); }
 
   // A mark in the metrics that a process begins here: lines before it are another's. TensorBoard's
   // file begins here too.
@@ -80,8 +85,12 @@ class RunRecords {
   void sync();
 
  private:
-  RunRecords(ObjectStore& run, Clock& clock, Log& log, int64_t lease)
-      : run_(run), clock_(clock), log_(log), lease_(lease) {}
+  RunRecords(ObjectStore& run, Clock& clock, Log& log, Process process)
+      : run_(run),
+        clock_(clock),
+        log_(log),
+        lease_(process.lease),
+        accuracy_(std::move(process.accuracy)) {}
   void warn_once(const Status& status);
   void show_step(const StepLine& line);
   void keep_sample(const SystemSample& sample);
@@ -99,6 +108,7 @@ class RunRecords {
   Log& log_;
   const int64_t lease_;
   std::unique_ptr<Ledger> ledger_;
+  AccuracyHistory accuracy_;  // with the ledger's newest record
   std::unique_ptr<RecordLog> metrics_;
   std::atomic<bool> warned_ = false;
   std::unique_ptr<EventFile> events_;  // from process_begins() on

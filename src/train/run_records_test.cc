@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/disk_store.h"
+#include "storage/faulty_store.h"
 #include "storage/memory_store.h"
 
 namespace tern {
@@ -144,6 +145,26 @@ TEST_F(RunRecordsTest, EachProcessHasItsOwnFileWhichBeginsWhereItResumes) {
   for (const int64_t step : {1, 41, 31}) {
     EXPECT_EQ(times_in_events(run_, restart_record(clock_.unix_ms(), step)), 1) << step;
   }
+}
+
+TEST_F(RunRecordsTest, TheAccuracyIsThatOfTheWholeRunAndAsksTheStoreNothing) {
+  AccuracyHistory before;
+  before.add({{"kind", "start"}, {"ms", 0}});
+  before.add({{"kind", "evaluation"}, {"step", 5}, {"epoch", 1}, {"top1", 0.5}});
+  FaultyStore counted(run_);
+  auto records = RunRecords::open(counted, clock_, log_,
+                                  {.price_microusd_per_hour = 1, .lease = 2, .accuracy = before});
+  ASSERT_TRUE(records.has_value());
+  (*records)->ledger("resume", {{"step", 5}});
+  clock_.advance(std::chrono::hours(2));
+  (*records)->ledger("evaluation", {{"step", 10}, {"epoch", 2}, {"top1", 0.75}});
+  const int64_t requests = counted.requests();
+  const std::vector<AccuracyRow> rows = (*records)->accuracy();
+  EXPECT_EQ(counted.requests(), requests);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].top1, 0.5);
+  EXPECT_EQ(rows[1].top1, 0.75);
+  EXPECT_DOUBLE_EQ(rows[1].hours, 2);
 }
 
 TEST_F(RunRecordsTest, SamplesGoToTheirLogAndToTensorBoard) {

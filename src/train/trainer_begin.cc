@@ -29,7 +29,7 @@ Status Trainer::restore_or_start() {
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> point, find_resume_point(checkpoints_, warnings));
   const bool is_damaged = !warnings.empty();
-  RETURN_IF_ERROR(check_origin(/*has_checkpoint=*/point.has_value()));
+  ASSIGN_OR_RETURN(AccuracyHistory accuracy, read_past(/*has_checkpoint=*/point.has_value()));
   const bool is_branch = !point && setup_.from.has_value();
   if (is_branch) {
     ASSIGN_OR_RETURN(point, find_branch());
@@ -53,7 +53,8 @@ Status Trainer::restore_or_start() {
   const auto price = static_cast<int64_t>(config_.train.price * 1e6 + 0.5);
   ASSIGN_OR_RETURN(records_, RunRecords::open(*setup_.run, *setup_.clock, *setup_.log,
                                               {.price_microusd_per_hour = price > 0 ? price : -1,
-                                               .lease = sequence_->lease_number()}));
+                                               .lease = sequence_->lease_number(),
+                                               .accuracy = std::move(accuracy)}));
   ASSIGN_OR_RETURN(const int64_t recorded, last_recorded_step(*setup_.run));
 
   if (point) RETURN_IF_ERROR(restore(*point));

@@ -39,10 +39,18 @@ Origin read_origin(const std::vector<nlohmann::json>& records) {
 
 }  // namespace
 
-Status Trainer::check_origin(bool has_checkpoint) {
+// What earlier processes have told the ledger: the only time that this one reads it, until it ends.
+Result<AccuracyHistory> Trainer::read_past(bool has_checkpoint) {
   int64_t skipped = 0;
-  ASSIGN_OR_RETURN(const auto records, read_json_records(*setup_.run, kLedgerObject, skipped));
-  const Origin origin = read_origin(records);
+  ASSIGN_OR_RETURN(const auto ledger, read_json_records(*setup_.run, kLedgerObject, skipped));
+  RETURN_IF_ERROR(check_origin(ledger, has_checkpoint));
+  AccuracyHistory accuracy;
+  for (const nlohmann::json& record : ledger) accuracy.add(record);
+  return accuracy;
+}
+
+Status Trainer::check_origin(const std::vector<nlohmann::json>& ledger, bool has_checkpoint) const {
+  const Origin origin = read_origin(ledger);
   if (!origin.has_begun) return {};
   const std::string began =
       origin.run.empty() ? "at step 0" : fmt::format("from {}@{}", origin.run, origin.step);

@@ -175,10 +175,7 @@ void Trainer::write_best() {
 
 // Epoch by epoch what it took to come there, until the target. Returns the newest row.
 std::optional<AccuracyRow> Trainer::write_accuracy_table() {
-  int64_t skipped = 0;
-  const auto ledger = read_json_records(*setup_.run, kLedgerObject, skipped);
-  if (!ledger.has_value()) return std::nullopt;
-  const std::vector<AccuracyRow> rows = accuracy_rows(*ledger);
+  const std::vector<AccuracyRow> rows = records_->accuracy();
   const AccuracyTarget target{.top1 = config_.train.target_top1, .top5 = config_.train.target_top5};
   const Status written = setup_.run->put(kAccuracyObject, accuracy_table(rows, target));
   if (!written.has_value()) {

@@ -102,7 +102,8 @@ class Trainer {
 
   Status restore(const ResumePoint& point);
   Result<std::optional<ResumePoint>> find_branch();
-  Status check_origin(bool has_checkpoint);
+  Result<AccuracyHistory> read_past(bool has_checkpoint);
+  Status check_origin(const std::vector<nlohmann::json>& ledger, bool has_checkpoint) const;
   nlohmann::json become_branch(const ResumePoint& point);
   Status check_arithmetic(const CheckpointText& recorded, std::vector<std::string>& warnings);
   Result<Learner::Setup> setup_of_learner() const;
