@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,13 +31,14 @@ Status write_at(int fd, BytesView bytes, int64_t offset, const std::string& name
 
 Status move_part(ObjectStore& store, const ObjectInfo& object, int fd, int64_t offset,
                  int64_t length) {
-  ASSIGN_OR_RETURN(const Bytes bytes, store.get_range(object.name, offset, length));
-  if (static_cast<int64_t>(bytes.size()) != length) {
-    return fail(Code::corrupt,
-                fmt::format("{} is shorter than it was; was it replaced meanwhile? try again",
-                            object.name));
-  }
-  return write_at(fd, bytes, offset, object.name);
+  const auto write = [&](int64_t at, BytesView piece) {
+    return write_at(fd, piece, offset + at, object.name);
+  };
+  ASSIGN_OR_RETURN(const int64_t got, store.get_range_to(object.name, offset, length, write));
+  if (got == length) return {};
+  return fail(
+      Code::corrupt,
+      fmt::format("{} is shorter than it was; was it replaced meanwhile? try again", object.name));
 }
 
 }  // namespace
@@ -64,13 +64,6 @@ void MappedFiles::let_go(BytesView bytes) {
   const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / kPage * kPage;
   // The file has the bytes; what cannot be let go stays, which is no mistake.
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
-
-void keep_part_memory() {
-  // The largest that may be asked for, so that parts up to it come from memory that was used
-  // before.
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
 Status download(ObjectStore& store, const ObjectInfo& object, int fd, const MoveOptions& options,

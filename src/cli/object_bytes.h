@@ -36,11 +36,6 @@ struct MoveOptions {
   MappedFiles* mapped = nullptr;  // knows the files that are open, if it is given; outlives them
 };
 
-// From here on the process keeps the memory of a part that is done for the next one, instead of
-// giving it back and fetching it anew: that was a quarter of a download's processor time. For the
-// commands that move parts and then end.
-void keep_part_memory();
-
 // Called with bytes that have arrived, from any thread.
 using OnBytes = std::function<void(int64_t bytes)>;
 

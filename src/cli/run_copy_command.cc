@@ -104,7 +104,6 @@ Result<int> run_copy_command(const Surroundings& surroundings, const Arguments& 
   ASSIGN_OR_RETURN(const Ends ends, parse_ends(from, to));
   SystemClock clock;
   ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
-  keep_part_memory();
   MappedFiles mapped;
   CloudDoor door(surroundings.cloud, clock, {}, {},
                  {.on_sent = [&mapped](BytesView bytes) { mapped.let_go(bytes); }});

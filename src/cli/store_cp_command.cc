@@ -157,7 +157,6 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
   if (request.from.empty() || request.to.empty()) {
     return fail(Code::invalid, "copy what to where? see `tern store cp --help`");
   }
-  keep_part_memory();
   MappedFiles mapped;
   MoveOptions move{.in_flight_max = request.in_flight, .mapped = &mapped};
   ASSIGN_OR_RETURN(move.part_bytes, parse_size("--part-size", request.part_size, int64_t{5} << 20,

@@ -82,7 +82,8 @@ Result<HttpRequest> S3Client::sign(Exchange& exchange, bool refresh) {
                    .url = place_.url(exchange.region, request.name, request.query),
                    .headers = request.headers,
                    .body = request.body,
-                   .answer_bytes_max = request.answer_bytes_max};
+                   .answer_bytes_max = request.answer_bytes_max,
+                   .on_range = request.on_range};
   made.headers.push_back({"x-amz-content-sha256", exchange.payload_hash});
   if (by_crc32c) made.headers.push_back({"x-amz-checksum-crc32c", crc32c_text(request.body)});
   sign_v4(made, keys, {exchange.region}, transport_.clock().unix_ms(), exchange.payload_hash);

@@ -27,6 +27,7 @@ struct S3Request {
   int64_t answer_bytes_max = int64_t{32} << 20;
   // Looks at each answer first, and may take its body. Nothing: judged as all others are.
   std::function<std::optional<Verdict>(HttpAnswer&)> judge_first = nullptr;
+  RangeSink on_range = nullptr;  // as HttpRequest's
 };
 
 // Owned by a bucket; safe from any thread. The transport outlives it.

@@ -39,8 +39,7 @@ std::optional<int64_t> size_by_part(const HttpAnswer& answer, int64_t offset, in
   if (answer.status != 206) return std::nullopt;
   const std::optional<ContentRange> range = parse_content_range(answer.header("Content-Range"));
   if (!range || range->first != offset || range->total < 0) return std::nullopt;
-  const auto got = static_cast<int64_t>(answer.body.size());
-  if (got != std::min(length, range->total - offset)) return std::nullopt;
+  if (answer.body_bytes != std::min(length, range->total - offset)) return std::nullopt;
   return range->total;
 }
 
@@ -148,6 +147,23 @@ Result<Bytes> S3Reader::read_past_end(const std::string& name, int64_t offset, i
   RETURN_IF_ERROR(check_object_range(name, offset, length, info.size_bytes));
   if (offset == info.size_bytes || length == 0) return Bytes();
   return replaced(name);
+}
+
+Result<int64_t> S3Reader::get_range_to(const std::string& name, int64_t offset, int64_t length,
+                                       const RangeSink& sink) {
+  if (offset >= 0 && length > 0 && length <= options_.part_bytes) {
+    S3Request request = range_request(name, offset, length);
+    request.on_range = [&sink, length](int64_t at, BytesView piece) -> Status {
+      if (at + static_cast<int64_t>(piece.size()) <= length) return sink(at, piece);
+      return fail(Code::exhausted, "the store sends more than it was asked for; check the address");
+    };
+    ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
+    if (size_by_part(got.answer, offset, length)) return got.answer.body_bytes;
+    // All other answers as get_range() has them.
+  }
+  ASSIGN_OR_RETURN(const Bytes bytes, get_range(name, offset, length));
+  if (!bytes.empty()) RETURN_IF_ERROR(sink(0, bytes));
+  return static_cast<int64_t>(bytes.size());
 }
 
 std::vector<Result<Bytes>> S3Reader::get_ranges(std::span<const ObjectRange> ranges) {

@@ -21,6 +21,9 @@ class S3Reader {
   // version: a part of another makes it begin again. Beside the result at most in_flight_max parts
   // are in memory.
   Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length);
+  // Up to a part goes to the sink as it arrives; more is read as above.
+  Result<int64_t> get_range_to(const std::string& name, int64_t offset, int64_t length,
+                               const RangeSink& sink);
   std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges);
   Result<ObjectInfo> stat(const std::string& name);
   // Of its metadata (nonce.h); empty if it has none.

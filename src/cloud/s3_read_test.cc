@@ -153,6 +153,56 @@ TEST_F(S3ReadTest, TheReasonIsAskedForWhereHeadCannotSayIt) {
   EXPECT_EQ(bucket().stat("a").error().code, Code::failed_precondition);
 }
 
+class S3ReadToTest : public S3ReadTest {
+ protected:
+  Result<int64_t> read(int64_t offset, int64_t length) {
+    taken_.assign(static_cast<size_t>(length), '.');
+    return bucket().get_range_to("a", offset, length, [&](int64_t at, BytesView piece) -> Status {
+      EXPECT_LE(at + std::ssize(piece), length);
+      taken_.replace(static_cast<size_t>(at), piece.size(), piece);
+      return {};
+    });
+  }
+
+  std::string taken_;
+};
+
+TEST_F(S3ReadToTest, APartIsOneRequestAndComesAgainAfterACut) {
+  EXPECT_EQ(read(500, 100).value(), 100);
+  EXPECT_EQ(taken_, object_.substr(500, 100));
+  EXPECT_THAT(ranges(), ElementsAre("bytes=500-599"));
+  std::atomic<int> count = 0;
+  handler_ = [&](const Request& request) {
+    Reply reply = serve(request, object_, "\"v1\"");
+    if (++count > 1) return reply;
+    return Reply{reply.bytes.substr(0, reply.bytes.size() - 40), Reply::Then::close};
+  };
+  EXPECT_EQ(read(500, 100).value(), 100);
+  EXPECT_EQ(taken_, object_.substr(500, 100));
+  EXPECT_EQ(count, 2);
+}
+
+TEST_F(S3ReadToTest, OtherBytesThanWereAskedForAreNotBelieved) {
+  for (const std::string range : {"bytes 501-600/3050", "garbage", "bytes 500-599/50"}) {
+    handler_ = [&](const Request&) {
+      return answer(206, object_.substr(0, 100), {"ETag: \"v1\"", "Content-Range: " + range});
+    };
+    EXPECT_EQ(read(500, 100).error().code, Code::failed_precondition) << range;
+  }
+  // More than that is not even written: it would be another part's.
+  handler_ = [&](const Request&) {
+    return answer(206, object_.substr(0, 101),
+                  {"ETag: \"v1\"", "Content-Range: bytes 500-600/3050"});
+  };
+  EXPECT_EQ(read(500, 100).error().code, Code::exhausted);
+  // A range that is not heeded, of an object that is no larger than asked for.
+  handler_ = [](const Request&) { return answer(200, "0123456789", {"ETag: \"v\""}); };
+  EXPECT_EQ(read(3, 4).value(), 4);
+  EXPECT_EQ(taken_, "3456");
+  handler_ = [](const Request&) { return no(403, "AccessDenied"); };
+  EXPECT_EQ(read(3, 4).error().code, Code::permission_denied);
+}
+
 TEST_F(S3ReadTest, ADamagedPartIsAnErrorNotAnObject) {
   handler_ = [&](const Request& request) {
     Reply reply = serve(request, object_, "\"v1\"");

@@ -46,6 +46,12 @@ class S3Bucket final : public Bucket {
     return reader_.get_range(name, offset, length);
   }
 
+  Result<int64_t> get_range_to(const std::string& name, int64_t offset, int64_t length,
+                               const RangeSink& sink) override {
+    RETURN_IF_ERROR(check_object_name(name));
+    return reader_.get_range_to(name, offset, length, sink);
+  }
+
   std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges) override {
     const auto is_legal = [](const ObjectRange& range) {
       return check_object_name(range.name).has_value();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -27,12 +28,17 @@ struct HttpRequest {
   std::vector<HttpHeader> headers;  // beside Host, Content-Length and User-Agent
   BytesView body;                   // must outlive the call; sent without a copy
   int64_t answer_bytes_max = int64_t{64} << 20;
+  // Takes the body of a range (status 206) piece by piece as it arrives, so that nothing is
+  // collected; `at` is a piece's place in it. On the thread that moves the bytes. An error ends the
+  // exchange, with that.
+  std::function<Status(int64_t at, BytesView piece)> on_range = nullptr;
 };
 
 struct HttpAnswer {
   int status = 0;
   std::vector<HttpHeader> headers;
   Bytes body;
+  int64_t body_bytes = 0;  // that arrived: those of `body`, or those that on_range took
 
   // The first of that name, whatever its case; empty if there is none.
   std::string_view header(std::string_view name) const;

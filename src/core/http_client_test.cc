@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <thread>
 
 #include "core/test_web_server.h"
@@ -55,6 +56,35 @@ TEST(HttpClient, AnAnswerComesWithItsHeadersAndBody) {
   for (const char* name : {"expect", "content-type", "content-length", "accept-encoding"}) {
     EXPECT_FALSE(request.headers.contains(name)) << name;
   }
+}
+
+TEST(HttpClient, TheBodyOfARangeCanBeTakenAsItArrives) {
+  const std::string body = letters(700'000);
+  std::atomic<int> status = 206;
+  TestWebServer server(
+      [&](const Request&) -> Reply { return {.bytes = TestWebServer::answer(status, body)}; });
+  const auto client = make_client();
+  std::string taken;
+  HttpRequest request{.url = server.url(), .on_range = [&](int64_t at, BytesView piece) -> Status {
+                        EXPECT_EQ(at, std::ssize(taken));
+                        taken += piece;
+                        return {};
+                      }};
+  const Result<HttpAnswer> answer = client->send(request);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(taken == body);
+  EXPECT_EQ(answer->body, "");
+  EXPECT_EQ(answer->body_bytes, 700'000);
+  // What is no range is the answer's own, as an error's text is.
+  status = 404;
+  taken.clear();
+  EXPECT_TRUE(client->send(request).value_or({}).body == body);
+  EXPECT_EQ(taken, "");
+  status = 206;
+  request.on_range = [](int64_t, BytesView) -> Status { return fail(Code::exhausted, "full"); };
+  EXPECT_EQ(client->send(request).error().message, "full");
+  request.on_range = nullptr;
+  EXPECT_TRUE(client->send(request).value_or({}).body == body);
 }
 
 TEST(HttpClient, AStartedCallIsAnsweredToo) {

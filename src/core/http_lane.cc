@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "core/curl_errors.h"
 #include "core/web_request.h"
@@ -119,6 +120,7 @@ void HttpLane::begin(const HttpRequest& request, Nanoseconds now) {
   headers_.reset();
   head_ = {};
   body_ = {};
+  body_bytes_ = 0;
   failure_ = {};
   code_ = CURLE_OK;
   is_sent_ = false;
@@ -221,7 +223,8 @@ Result<HttpAnswer> HttpLane::finish() {
   Result<HttpAnswer> result = is_answer
                                   ? Result<HttpAnswer>(HttpAnswer{.status = head_.status(),
                                                                   .headers = head_.take_headers(),
-                                                                  .body = std::move(body_)})
+                                                                  .body = std::move(body_),
+                                                                  .body_bytes = body_bytes_})
                                   : Result<HttpAnswer>(failure());
   request_ = nullptr;
   body_ = {};
@@ -339,7 +342,7 @@ size_t HttpLane::on_body(char* data, size_t size, size_t count, void* user) {
 }
 
 Status HttpLane::take_piece(BytesView piece) {
-  const int64_t arrived = static_cast<int64_t>(body_.size() + piece.size());
+  const int64_t arrived = body_bytes_ + static_cast<int64_t>(piece.size());
   const int64_t announced = std::max(arrived, head_.content_length().value_or(0));
   if (announced > request_->answer_bytes_max) {
     return fail(
@@ -347,6 +350,8 @@ Status HttpLane::take_piece(BytesView piece) {
         fmt::format("{} answers with at least {} bytes, and {} are allowed; check the address",
                     shown_url(request_->url), announced, request_->answer_bytes_max));
   }
+  const int64_t at = std::exchange(body_bytes_, arrived);
+  if (request_->on_range && head_.status() == 206) return request_->on_range(at, piece);
   try {  // no exception may pass through libcurl
     if (body_.empty()) take_memory(body_, static_cast<size_t>(announced));
     body_.append(piece);

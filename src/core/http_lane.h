@@ -89,6 +89,7 @@ class HttpLane {
   std::unique_ptr<curl_slist, FreeList> headers_;
   HttpHead head_;
   Bytes body_;
+  int64_t body_bytes_ = 0;
   Status failure_;  // ours, which ended it; libcurl's is code_
   CURLcode code_ = CURLE_OK;
   bool is_sent_ = false;  // the request was, at least in part

@@ -97,6 +97,13 @@ Status check_object_range(const std::string& name, int64_t offset, int64_t lengt
                           length, offset, printable(name), size_bytes));
 }
 
+Result<int64_t> ObjectStore::get_range_to(const std::string& name, int64_t offset, int64_t length,
+                                          const RangeSink& sink) {
+  ASSIGN_OR_RETURN(const Bytes bytes, get_range(name, offset, length));
+  if (!bytes.empty()) RETURN_IF_ERROR(sink(0, bytes));
+  return static_cast<int64_t>(bytes.size());
+}
+
 std::vector<Result<Bytes>> ObjectStore::get_ranges(std::span<const ObjectRange> ranges) {
   std::vector<Result<Bytes>> all;
   all.reserve(ranges.size());

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,9 @@ struct ObjectRange {
   int64_t length = 0;
 };
 
+// Takes a range piece by piece; `at` is a piece's place in it. An error ends the reading.
+using RangeSink = std::function<Status(int64_t at, BytesView piece)>;
+
 // Names are '/'-separated, relative, UTF-8 without control characters, at most 900 bytes, each part
 // at most 255 bytes and none empty, "." or "..". Where names are files, a name cannot also be a
 // folder: "a" and "a/b" never meet in one store.
@@ -44,6 +48,11 @@ class ObjectStore {
   virtual Result<Bytes> get(const std::string& name) = 0;
   // Bytes [offset, offset + length), cut at the object's end; `invalid` if offset is past the end.
   virtual Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length) = 0;
+  // The same without holding it; returns how many bytes there were. They come one piece after
+  // another; from a bucket as they arrive, and all once more after a broken connection or a
+  // doubtful answer. After an error some may have come.
+  virtual Result<int64_t> get_range_to(const std::string& name, int64_t offset, int64_t length,
+                                       const RangeSink& sink);
   // Each as get_range(), in their order; a bucket asks for many at once.
   virtual std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges);
   // Writes or replaces. When it returns, the object is durable.

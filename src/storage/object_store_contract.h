@@ -95,6 +95,38 @@ TEST_P(ObjectStoreContract, AnAbsentObjectIsNotFound) {
   }
 }
 
+TEST_P(ObjectStoreContract, ARangeCanBeTakenPieceByPiece) {
+  Bytes bytes(700'000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>((i * 2654435761U) >> 9);
+  put("r", bytes);
+  const auto take = [&](int64_t offset, int64_t length, Bytes& taken) {
+    return store().get_range_to("r", offset, length, [&](int64_t at, BytesView piece) -> Status {
+      const auto begin = static_cast<size_t>(at);
+      if (taken.size() < begin + piece.size()) taken.resize(begin + piece.size());
+      taken.replace(begin, piece.size(), piece);
+      return {};
+    });
+  };
+  for (const auto& [offset, length] : {std::pair<int64_t, int64_t>{0, 700'000},
+                                       {5, 600'001},
+                                       {699'999, 100},
+                                       {0, INT64_MAX},
+                                       {700'000, 1},
+                                       {7, 0}}) {
+    const Bytes expected = bytes.substr(static_cast<size_t>(offset),
+                                        static_cast<size_t>(std::min(length, 700'000 - offset)));
+    Bytes taken;
+    EXPECT_EQ(take(offset, length, taken).value(), std::ssize(expected)) << offset;
+    EXPECT_TRUE(taken == expected) << offset;
+  }
+  Bytes none;
+  EXPECT_EQ(code_of(take(700'001, 1, none)), Code::invalid);
+  const auto refuse = [](int64_t, BytesView) -> Status { return fail(Code::exhausted, "full"); };
+  EXPECT_EQ(code_of(store().get_range_to("r", 0, 9, refuse)), Code::exhausted);
+  EXPECT_EQ(code_of(store().get_range_to("absent", 0, 9, refuse)), Code::not_found);
+  EXPECT_EQ(code_of(store().get_range_to("not//legal", 0, 9, refuse)), Code::invalid);
+}
+
 TEST_P(ObjectStoreContract, CreateNeverReplaces) {
   ASSERT_TRUE(store().create("c/1", "first"));
   EXPECT_EQ(code_of(store().create("c/1", "second")), Code::already_exists);

@@ -31,6 +31,12 @@ Result<Bytes> PrefixStore::get_range(const std::string& name, int64_t offset, in
   return inner_.get_range(prefix_ + name, offset, length);
 }
 
+Result<int64_t> PrefixStore::get_range_to(const std::string& name, int64_t offset, int64_t length,
+                                          const RangeSink& sink) {
+  RETURN_IF_ERROR(check_object_name(name));
+  return inner_.get_range_to(prefix_ + name, offset, length, sink);
+}
+
 std::vector<Result<Bytes>> PrefixStore::get_ranges(std::span<const ObjectRange> ranges) {
   std::vector<ObjectRange> joined;
   std::vector<Result<Bytes>> all;

@@ -23,6 +23,8 @@ class PrefixStore final : public ObjectStore {
 
   Result<Bytes> get(const std::string& name) override;
   Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length) override;
+  Result<int64_t> get_range_to(const std::string& name, int64_t offset, int64_t length,
+                               const RangeSink& sink) override;
   std::vector<Result<Bytes>> get_ranges(std::span<const ObjectRange> ranges) override;
   Status put(const std::string& name, BytesView bytes) override;
   Status create(const std::string& name, BytesView bytes) override;
