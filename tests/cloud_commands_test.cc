@@ -14,6 +14,7 @@ namespace tern {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -196,33 +197,55 @@ TEST_F(CloudCommands, AFreshRunTakesAnEmptyPlaceAndElseNamesTheCommandsThatMakeO
   EXPECT_EQ(json_of({"report", run + ".1", "--json"})["step"], 5);
 }
 
-TEST_F(CloudCommands, AnUploadThatWasKilledIsNamedAndRemoved) {
-  if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
-    GTEST_SKIP() << why;
+class CloudUploads : public CloudCommands {
+ protected:
+  // The bucket, on a server that parts of uploads never reach.
+  std::string serve_without_parts() {
+    StoreServer& server = serve({.kind = ServerKind::versitygw, .front_port = proxy_.port()});
+    proxy_.lead_to(server.port());
+    door_.emplace(server.surroundings(), clock_);
+    return server.address("bucket");
   }
-  // Parts never arrive.
-  FaultProxy proxy([](const WireRequest& request) {
-    const bool is_part = request.target.find("partNumber=") != std::string::npos;
-    return WireStep{.delay = Milliseconds(is_part ? 3'600'000 : 0)};
-  });
-  StoreServer& server = serve({.kind = ServerKind::versitygw, .front_port = proxy.port()});
-  proxy.lead_to(server.port());
-  const std::string bucket = server.address("bucket");
-  done({"store", "mb", bucket});
-  write_text(place_ / "large", std::string(40 << 20, 'x'));
-  SystemClock clock;
-  CloudDoor door(server.surroundings(), clock);
-  const auto opened = door.open_bucket(parse_store_address(bucket).value());
-  ASSERT_TRUE(opened) << opened.error().to_string();
-  const auto uploads = [&] {
-    return (*opened)->list_uploads("").value_or(std::vector<OpenUpload>());
-  };
-  {
-    Process copy(start({"store", "cp", "large", bucket + "/sets/large"}));
-    ASSERT_TRUE(wait_until([&] { return uploads().size() == 1; })) << copy.err_so_far();
+
+  // The names of all that were begun.
+  std::vector<std::string> uploads(const std::string& bucket) {
+    std::vector<std::string> names;
+    const auto opened = door_->open_bucket(parse_store_address(bucket).value());
+    EXPECT_TRUE(opened) << opened.error().to_string();
+    if (!opened) return names;
+    for (const OpenUpload& upload : (*opened)->list_uploads("").value_or({})) {
+      names.push_back(upload.name);
+    }
+    return names;
+  }
+
+  // By a copy that is killed. REQUIRES: uri is in s3://bucket.
+  void leave_upload(const std::string& uri) {
+    const std::string bucket = uri.substr(0, uri.find('/', std::string("s3://").size()));
+    const size_t before = uploads(bucket).size();
+    write_text(place_ / "large", std::string(40 << 20, 'x'));
+    Process copy(start({"store", "cp", "large", uri}));
+    ASSERT_TRUE(wait_until([&] { return uploads(bucket).size() > before; })) << copy.err_so_far();
     copy.signal(SIGKILL);
     copy.wait();
   }
+
+ private:
+  FaultProxy proxy_{[](const WireRequest& request) {
+    const bool is_part = request.target.find("partNumber=") != std::string::npos;
+    return WireStep{.delay = Milliseconds(is_part ? 3'600'000 : 0)};
+  }};
+  SystemClock clock_;
+  std::optional<CloudDoor> door_;
+};
+
+TEST_F(CloudUploads, AnUploadThatWasKilledIsNamedAndRemoved) {
+  if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  const std::string bucket = serve_without_parts();
+  done({"store", "mb", bucket});
+  leave_upload(bucket + "/sets/large");
   EXPECT_THAT(done({"store", "rm", bucket, "--uploads"}).out, HasSubstr("no unfinished upload"))
       << "one of this minute may be under way";
   const std::vector<std::string> now = {"--uploads", "--older-than", "0s"};
@@ -235,13 +258,25 @@ TEST_F(CloudCommands, AnUploadThatWasKilledIsNamedAndRemoved) {
   EXPECT_THAT(done(rm(bucket + "/set", {"--yes"})).out, HasSubstr("no unfinished upload"));
   const Finished unasked = tern(rm(bucket, {}));
   EXPECT_EQ(unasked.exit_code, kExitUsage) << unasked.err;
-  EXPECT_THAT(uploads(), SizeIs(1));
+  EXPECT_THAT(uploads(bucket), SizeIs(1));
   EXPECT_THAT(done(rm(bucket + "/sets", {"--yes"})).out,
               AllOf(HasSubstr("  sets/large\n"),
                     HasSubstr("removed 1 unfinished upload in " + bucket + "/sets")));
-  EXPECT_THAT(uploads(), IsEmpty());
+  EXPECT_THAT(uploads(bucket), IsEmpty());
   EXPECT_EQ(tern({"store", "rm", bucket, "--older-than", "1h"}).exit_code, kExitUsage);
   EXPECT_EQ(tern(rm(bucket, {"--recursive"})).exit_code, kExitUsage);
+}
+
+TEST_F(CloudUploads, ARunThatIsRemovedTakesItsUnfinishedUploadsAlong) {
+  if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  const std::string bucket = serve_without_parts();
+  done(WorkFolder::train(bucket + "/runs/a", {"--steps", "5", "--create"}));
+  leave_upload(bucket + "/runs/a/checkpoints/blob");
+  leave_upload(bucket + "/runs/ab/checkpoints/blob");
+  done({"rm", bucket + "/runs/a", "--yes"});
+  EXPECT_THAT(uploads(bucket), ElementsAre("runs/ab/checkpoints/blob"));
 }
 
 TEST_F(CloudCommands, GoogleAndAzureForgetUnfinishedUploadsByThemselves) {

@@ -63,4 +63,12 @@ Status remove_bucket_run(ObjectStore& run, const std::string& name, Clock& clock
   return run.remove(kUnfinishedObject);
 }
 
+Result<std::vector<OpenUpload>> uploads_below(Bucket& bucket, const std::string& prefix) {
+  ASSIGN_OR_RETURN(std::vector<OpenUpload> uploads, bucket.list_uploads(prefix));
+  std::erase_if(uploads, [&](const OpenUpload& upload) {
+    return !prefix.empty() && upload.name != prefix && !upload.name.starts_with(prefix + "/");
+  });
+  return uploads;
+}
+
 }  // namespace tern

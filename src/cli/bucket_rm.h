@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "cloud/bucket.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/result.h"
@@ -18,5 +20,8 @@ Status check_removable(ObjectStore& run, const std::string& name);
 // objects, the mark last: what a kill leaves is never taken for a run, and the same call goes on.
 // May wait for the run's lease. REQUIRES: check_removable().
 Status remove_bucket_run(ObjectStore& run, const std::string& name, Clock& clock, Log& log);
+
+// The unfinished uploads of `prefix` itself and of what is below it; empty: of the whole bucket.
+Result<std::vector<OpenUpload>> uploads_below(Bucket& bucket, const std::string& prefix);
 
 }  // namespace tern

@@ -58,6 +58,7 @@ constexpr char kTemps[] = ".tmp";
 struct Doomed {
   fs::path folder;                      // empty: it is in a bucket
   std::string name;                     // the folder, or the address
+  StoreAddress place;                   // of one in a bucket
   std::shared_ptr<ObjectStore> bucket;  // null: it is in a folder
   ListedRun run;
 };
@@ -157,7 +158,7 @@ Result<Doomed> look_at(const std::string& name, FileDoor& door) {
 
 Result<Doomed> look_at_bucket(const std::string& name, CloudDoor& door) {
   ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(name));
-  Doomed doomed{.name = place.to_string()};
+  Doomed doomed{.name = place.to_string(), .place = place};
   ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> store, door.open(place));
   doomed.bucket = std::move(store);
   RETURN_IF_ERROR(check_removable(*doomed.bucket, doomed.name));
@@ -204,8 +205,29 @@ Status delete_folder(const fs::path& folder) {
                           folder.string(), error.message(), folder.string()));
 }
 
-Status remove_run(const Doomed& doomed, FileDoor& door, Clock& clock, Log& log) {
-  if (doomed.bucket != nullptr) return remove_bucket_run(*doomed.bucket, doomed.name, clock, log);
+// What killed processes had begun to send, which S3 keeps and charges for. The run is gone by then,
+// and to list uploads is a right of its own: that it is missing is no failure.
+void remove_uploads(const Doomed& doomed, CloudDoor& cloud, Log& log) {
+  const auto remove = [&]() -> Status {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Bucket> bucket, cloud.open_bucket(doomed.place));
+    ASSIGN_OR_RETURN(const auto uploads, uploads_below(*bucket, doomed.place.prefix));
+    return bucket->abort_uploads(uploads);
+  };
+  const Status removed = remove();
+  if (removed) return;
+  log.warn("rm",
+           fmt::format("unfinished uploads of the run may be left; `tern store rm {} --uploads "
+                       "--older-than 0s` removes them",
+                       doomed.name),
+           {{"cause", removed.error().to_string()}});
+}
+
+Status remove_run(const Doomed& doomed, FileDoor& door, CloudDoor& cloud, Clock& clock, Log& log) {
+  if (doomed.bucket != nullptr) {
+    RETURN_IF_ERROR(remove_bucket_run(*doomed.bucket, doomed.name, clock, log));
+    remove_uploads(doomed, cloud, log);
+    return {};
+  }
   RETURN_IF_ERROR(refuse_foreign_files(doomed.folder));  // people take their time to answer
   ASSIGN_OR_RETURN(const Holder me, this_process());
   ASSIGN_OR_RETURN(const auto store, DiskStore::open(doomed.folder, door));
@@ -261,7 +283,7 @@ Result<int> rm_command(const Surroundings& surroundings, const Arguments& argume
   }
   Log log(clock, Level::info);
   for (const Doomed& doomed : all) {
-    RETURN_IF_ERROR(remove_run(doomed, door, clock, log).at("remove " + doomed.name));
+    RETURN_IF_ERROR(remove_run(doomed, door, cloud, clock, log).at("remove " + doomed.name));
     fmt::print("removed {}, {}\n", doomed.name, format_bytes(doomed.run.bytes));
   }
   return kExitDone;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "cli/bucket_rm.h"
 #include "cli/store_commands.h"
 #include "cli/store_objects.h"
 #include "core/clock.h"
@@ -106,13 +107,9 @@ Status remove_uploads(CloudDoor& door, const StoreAddress& address, int64_t befo
     return {};
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Bucket> bucket, door.open_bucket(address));
-  ASSIGN_OR_RETURN(std::vector<OpenUpload> uploads, bucket->list_uploads(address.prefix));
-  const auto stays = [&](const OpenUpload& upload) {
-    const bool is_below = address.prefix.empty() || upload.name == address.prefix ||
-                          upload.name.starts_with(address.prefix + "/");
-    return !is_below || upload.began_unix_ms > before_unix_ms;
-  };
-  std::erase_if(uploads, stays);
+  ASSIGN_OR_RETURN(std::vector<OpenUpload> uploads, uploads_below(*bucket, address.prefix));
+  std::erase_if(uploads,
+                [&](const OpenUpload& upload) { return upload.began_unix_ms > before_unix_ms; });
   if (uploads.empty()) {
     fmt::print("no unfinished upload that was begun before {} is in {}\n",
                format_utc(before_unix_ms), name);
