@@ -136,7 +136,8 @@ class Examination {
 // A person waits for it: no longer than this for any one request.
 constexpr Milliseconds kStoreDeadline{20'000};
 
-Result<int> examine_store(const Surroundings& surroundings, const std::string& uri, bool json) {
+Result<int> examine_store(const Surroundings& surroundings, const std::string& uri, bool json,
+                          const Examination::Say& say) {
   ASSIGN_OR_RETURN(const StoreAddress address, parse_store_address(uri));
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, {.deadline = kStoreDeadline});
@@ -146,12 +147,13 @@ Result<int> examine_store(const Surroundings& surroundings, const std::string& u
     ASSIGN_OR_RETURN(findings.credentials, bucket->credentials());
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(address));
-  findings.trials = try_store(*store, clock);
+  say(describe_store(findings));
+  findings.trials =
+      try_store(*store, clock, [&](const StoreTrial& trial) { say(describe_trial(trial)); });
+  say(describe_store_verdict(findings));
   if (json) {
     const auto replace = nlohmann::json::error_handler_t::replace;
     fmt::print("{}\n", store_findings_json(findings).dump(2, ' ', false, replace));
-  } else {
-    fmt::print("{}", format_store_findings(findings));
   }
   for (const StoreTrial& trial : findings.trials) {
     if (trial.error) return exit_code_of(trial.error->code);
@@ -175,13 +177,13 @@ Result<int> doctor_command(const Surroundings& surroundings, const Arguments& ar
     fmt::print("{}", kHelp);
     return kExitDone;
   }
-  if (app.count("URI") > 0) return examine_store(surroundings, uri, json);
-  SystemClock clock;
   const auto say = [json](const std::string& text) {
     if (json) return;
     fmt::print("{}", text);
     std::fflush(stdout);  // the next line can take seconds
   };
+  if (app.count("URI") > 0) return examine_store(surroundings, uri, json, say);
+  SystemClock clock;
   const Findings findings = Examination(surroundings, clock, say).run();
   if (json) {
     // A byte that is no UTF-8 (in a path, say) must not cost the whole answer.

@@ -7,7 +7,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "cli/run_list.h"
 #include "cloud/create_only.h"
 
 namespace tern {
@@ -35,25 +34,30 @@ Status read_back(ObjectStore& store, const std::string& name) {
 
 }  // namespace
 
-std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock) {
+std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock,
+                                  const std::function<void(const StoreTrial&)>& tell) {
   const std::string name = fmt::format("tern-doctor-{}-{}", ::getpid(), clock.unix_ms());
   std::vector<StoreTrial> trials;
-  trials.push_back(attempt("list", clock, [&] {
+  const auto add = [&](StoreTrial trial) {
+    trials.push_back(std::move(trial));
+    tell(trials.back());
+  };
+  add(attempt("list", clock, [&] {
     // A listing of everything may be long: of a name that nobody has it is not.
     const auto listed = store.list(name);
     return listed ? Status() : Status(listed.error());
   }));
   // One that does not answer at all need not be waited for again.
   const bool is_away = trials[0].error && trials[0].error->code == Code::unavailable;
-  trials.push_back(is_away ? not_tried("write")
-                           : attempt("write", clock, [&] { return store.put(name, kText); }));
+  add(is_away ? not_tried("write")
+              : attempt("write", clock, [&] { return store.put(name, kText); }));
   if (is_away || trials.back().error) {
-    for (const char* what : {"read", "create-only", "remove"}) trials.push_back(not_tried(what));
+    for (const char* what : {"read", "create-only", "remove"}) add(not_tried(what));
     return trials;
   }
-  trials.push_back(attempt("read", clock, [&] { return read_back(store, name); }));
-  trials.push_back(attempt("create-only", clock, [&] { return check_create_only(store); }));
-  trials.push_back(attempt("remove", clock, [&] { return store.remove(name); }));
+  add(attempt("read", clock, [&] { return read_back(store, name); }));
+  add(attempt("create-only", clock, [&] { return check_create_only(store); }));
+  add(attempt("remove", clock, [&] { return store.remove(name); }));
   return trials;
 }
 
@@ -62,26 +66,24 @@ bool can_keep_runs(const StoreFindings& findings) {
       findings.trials, [](const StoreTrial& trial) { return trial.was_tried && !trial.error; });
 }
 
-std::string format_store_findings(const StoreFindings& findings) {
+std::string describe_store(const StoreFindings& findings) {
   std::string text = fmt::format("{}\n", findings.address);
   if (!findings.credentials.empty()) {
-    text += fmt::format("credentials  {}\n", findings.credentials);
+    text += fmt::format("{:13}{}\n", "credentials", findings.credentials);
   }
-  std::vector<std::vector<std::string>> rows;
-  for (const StoreTrial& trial : findings.trials) {
-    if (!trial.was_tried) {
-      rows.push_back({trial.what, "not tried"});
-    } else if (!trial.error) {
-      rows.push_back({trial.what, "works", fmt::format("{:.0f} ms", trial.ms)});
-    } else {
-      rows.push_back({trial.what, "FAILS: " + trial.error->message});
-    }
-  }
-  text += format_table(rows, "llr");
-  text += can_keep_runs(findings) ? "Runs and data can be kept here.\n"
-                                  : "Runs cannot be kept here until that is mended; docs/stores.md "
-                                    "lists the least rights that are needed.\n";
   return text;
+}
+
+std::string describe_trial(const StoreTrial& trial) {
+  if (!trial.was_tried) return fmt::format("{:13}not tried\n", trial.what);
+  if (trial.error) return fmt::format("{:13}FAILS: {}\n", trial.what, trial.error->message);
+  return fmt::format("{:13}works{:8.0f} ms\n", trial.what, trial.ms);
+}
+
+std::string describe_store_verdict(const StoreFindings& findings) {
+  return can_keep_runs(findings) ? "Runs and data can be kept here.\n"
+                                 : "Runs cannot be kept here until that is mended; docs/stores.md "
+                                   "lists the least rights that are needed.\n";
 }
 
 nlohmann::json store_findings_json(const StoreFindings& findings) {

@@ -1,6 +1,7 @@
 // `tern doctor URI`: which credentials a bucket is opened with, and what they may do.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -27,13 +28,17 @@ struct StoreFindings {
 };
 
 // Lists, writes, reads, creates and removes a few small objects, which are gone afterwards, also
-// where one of these fails. Blocks for some requests.
-std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock);
+// where one of these fails. Blocks for some requests, and `tell`s each as soon as it is known.
+std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock,
+                                  const std::function<void(const StoreTrial&)>& tell);
 
 // Whether runs can be kept there.
 bool can_keep_runs(const StoreFindings& findings);
 
-std::string format_store_findings(const StoreFindings& findings);
+// For people: what is known before the trials, each trial, and what follows from them.
+std::string describe_store(const StoreFindings& findings);
+std::string describe_trial(const StoreTrial& trial);
+std::string describe_store_verdict(const StoreFindings& findings);
 nlohmann::json store_findings_json(const StoreFindings& findings);
 
 }  // namespace tern

@@ -137,14 +137,20 @@ TEST(ParseSize, TakesUnitsAndRefusesTheRest) {
 TEST(DoctorOfAStore, SaysWhatWorks) {
   MemoryStore memory;
   SystemClock clock;
-  const StoreFindings findings{.address = "s3://bucket/x",
-                               .credentials = "access key AKIA... from the environment",
-                               .trials = try_store(memory, clock)};
+  StoreFindings findings{.address = "s3://bucket/x",
+                         .credentials = "access key AKIA... from the environment"};
+  std::vector<std::string> lines;
+  findings.trials = try_store(memory, clock, [&](const StoreTrial& trial) {
+    EXPECT_EQ(memory.list("")->size(), trial.what == "list" || trial.what == "remove" ? 0U : 1U)
+        << "told before the next is tried";
+    lines.push_back(describe_trial(trial));
+  });
   EXPECT_TRUE(can_keep_runs(findings));
   EXPECT_TRUE(memory.list("")->empty()) << "what it wrote is gone";
-  const std::string text = format_store_findings(findings);
-  EXPECT_THAT(text, HasSubstr("credentials  access key AKIA... from the environment\n"));
-  EXPECT_THAT(text, HasSubstr("create-only  works"));
+  EXPECT_THAT(describe_store(findings),
+              HasSubstr("credentials  access key AKIA... from the environment\n"));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_THAT(lines[3], HasSubstr("create-only  works"));
   EXPECT_EQ(store_findings_json(findings)["trials"]["write"]["works"], true);
 }
 
@@ -153,13 +159,14 @@ TEST(DoctorOfAStore, SaysWhatDoesNotAndWhatToDo) {
   FaultyStore faulty(memory);
   faulty.inject(2, Fault::fail_before);  // the first write
   SystemClock clock;
-  StoreFindings findings{.address = "s3://bucket/x", .trials = try_store(faulty, clock)};
+  StoreFindings findings{.address = "s3://bucket/x",
+                         .trials = try_store(faulty, clock, [](const StoreTrial&) {})};
   EXPECT_FALSE(can_keep_runs(findings));
   // What to do is the error's to say: a wrong key and a missing right have the same code.
   findings.trials[0].error = fail(Code::permission_denied, "a wrong key; check it");
-  const std::string text = format_store_findings(findings);
-  EXPECT_THAT(text, HasSubstr("FAILS: a wrong key; check it\n"));
-  EXPECT_THAT(text, HasSubstr("read         not tried"));
+  EXPECT_EQ(describe_trial(findings.trials[0]), "list         FAILS: a wrong key; check it\n");
+  EXPECT_EQ(describe_trial(findings.trials[2]), "read         not tried\n");
+  EXPECT_THAT(describe_store_verdict(findings), HasSubstr("until that is mended"));
   const auto json = store_findings_json(findings);
   EXPECT_EQ(json["can_keep_runs"], false);
   EXPECT_THAT(std::string(json["trials"]["list"]["problem"]), HasSubstr("permission_denied"));
