@@ -60,8 +60,12 @@ std::string sizes_text(const DataSummary& summary) {
   const ImageSize& small = summary.smallest;
   const ImageSize& large = summary.largest;
   if (small == large) return fmt::format("{}x{} pixels, all of them", small.width, small.height);
-  return fmt::format("{} to {} pixels wide, {} to {} high, {:.2f} million in the mean", small.width,
-                     large.width, small.height, large.height, summary.mean_pixels / 1e6);
+  const std::string mean =
+      summary.mean_pixels < 1e5
+          ? format_count(static_cast<int64_t>(summary.mean_pixels + 0.5)) + " pixels"
+          : fmt::format("{:.2f} million", summary.mean_pixels / 1e6);
+  return fmt::format("{} to {} pixels wide, {} to {} high, {} in the mean", small.width,
+                     large.width, small.height, large.height, mean);
 }
 
 std::string class_text(const DatasetIndex& index, const DataSummary& summary, size_t label) {

@@ -48,6 +48,15 @@ TEST(DataSummary, WithoutATerminalNothingIsCutOff) {
   EXPECT_THAT(text, Not(HasSubstr("more, in --json")));
 }
 
+TEST(DataSummary, TheMeanSizeIsNeverNothing) {
+  IndexContent content = long_content();
+  content.entries[0].width = 41;
+  EXPECT_THAT(summary_of(content, SummaryWidth::all), HasSubstr(" high, 2 pixels in the mean"));
+  content.entries[0].width = content.entries[0].height = 20'000;
+  EXPECT_THAT(summary_of(content, SummaryWidth::all),
+              HasSubstr(" high, 10.00 million in the mean"));
+}
+
 TEST(DataSummary, FitsAScreen) {
   const std::string text = summary_of(long_content(), SummaryWidth::screen);
   EXPECT_THAT(text, HasSubstr("and 28 more, in --json"));

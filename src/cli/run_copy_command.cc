@@ -125,8 +125,8 @@ Result<int> run_copy_command(const Surroundings& surroundings, const Arguments& 
     if (code) return *code;
     return copied.error();
   }
-  fmt::print("{}: {} objects, {}, every one read again and equal{}\n", ends.to.to_string(),
-             format_count(copied->objects), format_bytes(copied->bytes),
+  fmt::print("{}: {}, {}, every one read again and equal{}\n", ends.to.to_string(),
+             format_count(copied->objects, "object"), format_bytes(copied->bytes),
              copied->there_before == 0
                  ? ""
                  : fmt::format("; {} were there from before", format_count(copied->there_before)));

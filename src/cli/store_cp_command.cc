@@ -193,7 +193,7 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
     return copied.error();
   }
   const double seconds = to_seconds(clock.now() - started);
-  fmt::print("copied {} objects, {}, in {:.1f} s ({}/s)\n", format_count(std::ssize(plan.items)),
+  fmt::print("copied {}, {}, in {:.1f} s ({}/s)\n", format_count(std::ssize(plan.items), "object"),
              format_bytes(plan.bytes), seconds,
              format_bytes(
                  static_cast<int64_t>(static_cast<double>(plan.bytes) / std::max(seconds, 1e-9))));

@@ -47,15 +47,14 @@ std::string format_lines(const FoundObjects& all, bool recursive) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, line] : lines) {
     rows.push_back({format_bytes(line.bytes),
-                    line.is_folder ? fmt::format("{} objects", format_count(line.objects)) : "",
-                    name});
+                    line.is_folder ? format_count(line.objects, "object") : "", name});
   }
   std::string text = format_table(rows, "rrl");
-  text += fmt::format("{} in {} objects\n", format_bytes(all.bytes()),
-                      format_count(static_cast<int64_t>(all.found.size())));
+  text += fmt::format("{} in {}\n", format_bytes(all.bytes()),
+                      format_count(std::ssize(all.found), "object"));
   if (all.passed_over > 0) {
-    text += fmt::format("{} objects were passed over: tern takes no names with empty parts\n",
-                        all.passed_over);
+    text += fmt::format("passed over: {}, as tern takes no names with empty parts\n",
+                        format_count(all.passed_over, "object"));
   }
   return text;
 }

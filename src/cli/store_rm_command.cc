@@ -86,7 +86,7 @@ Status remove_objects(CloudDoor& door, const StoreAddress& address, bool recursi
   const std::string what =
       doomed.size() == 1 && !recursive
           ? fmt::format("{} ({})", name, format_bytes(all.found[0].object.size_bytes))
-          : fmt::format("{} objects in {} ({})", format_count(std::ssize(doomed)), name,
+          : fmt::format("{} in {} ({})", format_count(std::ssize(doomed), "object"), name,
                         format_bytes(all.bytes()));
   ASSIGN_OR_RETURN(const bool is_agreed, agree(what, yes));
   if (!is_agreed) return {};
@@ -121,8 +121,7 @@ Status remove_uploads(CloudDoor& door, const StoreAddress& address, int64_t befo
   }
   std::fflush(stdout);  // before the question
   const std::string what =
-      fmt::format("{} unfinished upload{} in {}", format_count(std::ssize(uploads)),
-                  uploads.size() == 1 ? "" : "s", name);
+      fmt::format("{} in {}", format_count(std::ssize(uploads), "unfinished upload"), name);
   ASSIGN_OR_RETURN(const bool is_agreed, agree(what, yes));
   if (!is_agreed) return {};
   RETURN_IF_ERROR(bucket->abort_uploads(uploads).at("remove " + what));

@@ -86,6 +86,10 @@ std::string format_count(int64_t count) {
   return digits;
 }
 
+std::string format_count(int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", format_count(count), thing, count == 1 ? "" : "s");
+}
+
 std::string format_bytes(int64_t bytes) {
   constexpr std::string_view kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
   auto amount = static_cast<double>(bytes);

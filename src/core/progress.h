@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -46,8 +47,9 @@ class Progress {
   Nanoseconds shown_;
 };
 
-std::string format_count(int64_t count);     // "12,800"
-std::string format_bytes(int64_t bytes);     // "31.2 MB"
+std::string format_count(int64_t count);                          // "12,800"
+std::string format_count(int64_t count, std::string_view thing);  // "1 object", "12,800 objects"
+std::string format_bytes(int64_t bytes);                          // "31.2 MB"
 std::string format_seconds(double seconds);  // "11 s", "2 min 05 s", "1 h 17 min", "3 d 04 h"
 
 }  // namespace tern

@@ -118,6 +118,9 @@ TEST(FormatCount, GroupsByThousands) {
   EXPECT_EQ(format_count(-100), "-100");
   EXPECT_EQ(format_count(-1000), "-1,000");
   EXPECT_EQ(format_count(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
+  EXPECT_EQ(format_count(0, "object"), "0 objects");
+  EXPECT_EQ(format_count(1, "object"), "1 object");
+  EXPECT_EQ(format_count(1000, "object"), "1,000 objects");
 }
 
 TEST(FormatBytes, PicksTheUnit) {

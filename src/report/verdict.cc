@@ -75,7 +75,7 @@ std::string loader_advice(const TimeUse& use, Span stage) {
     const std::string threads = use.loader_threads < 0
                                     ? "more loader.threads"
                                     : fmt::format("loader.threads above {}", use.loader_threads);
-    return fmt::format("try {}, or data on a faster disk", threads);
+    return fmt::format("try {}, or data on a faster disk (from a bucket: data.stage)", threads);
   }
   if (use.loader_threads < 0) return "try more loader.threads";
   // Fetching is waiting, so more threads than cores help there; the other stages compute.
@@ -123,7 +123,7 @@ std::string other_bound(const TimeUse& use, double share) {
   }
   return fmt::format(
       "held up: {} of the time went to records, the lease and the rest; without that the run would "
-      "be {}; try a run folder on a faster disk",
+      "be {}; try a faster disk or bucket for the run",
       percent(share), gain(share));
 }
 
@@ -141,7 +141,7 @@ std::string bound_by(const TimeUse& use, const LossShare& loss) {
     case Loss::checkpoint:
       return fmt::format(
           "checkpoint-bound: {} of the time went to saving; without it the run would be {}; try a "
-          "longer checkpoint.every, or a run folder on a faster disk",
+          "longer checkpoint.every, or a faster disk or bucket for the run",
           percent(share), gain(share));
     case Loss::evaluation:
       return fmt::format(

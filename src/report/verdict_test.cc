@@ -43,7 +43,7 @@ TEST(Verdict, DataBoundNamesTheStageTheGainAndWhatToTry) {
   EXPECT_EQ(verdict(use),
             "data-bound: 62 % of the time the step waited for data, mostly while it was fetched; "
             "without the wait the run would be 2.6 times as fast; try loader.threads above 2, or "
-            "data on a faster disk");
+            "data on a faster disk (from a bucket: data.stage)");
   use.loader_threads = -1;
   EXPECT_THAT(verdict(use), HasSubstr("; try more loader.threads, or"));
 }
