@@ -53,7 +53,7 @@ CloudRequest AzureClient::prepare(Describe describe, Look look) {
               }};
 }
 
-Result<CloudAnswer> AzureClient::checked(Result<CloudAnswer> answer, const std::string& doing) {
+Result<HttpAnswer> AzureClient::checked(Result<HttpAnswer> answer, const std::string& doing) {
   if (!answer) {
     const Error& error = answer.error();
     const std::string next =
@@ -64,18 +64,18 @@ Result<CloudAnswer> AzureClient::checked(Result<CloudAnswer> answer, const std::
     return fail(error.code,
                 fmt::format("could not {} in {}: {}{}", doing, container_, error.message, next));
   }
-  if (!is_azure_answer(answer->answer)) return error_of(doing, answer->answer);
+  if (!is_azure_answer(*answer)) return error_of(doing, *answer);
   return answer;
 }
 
-Result<CloudAnswer> AzureClient::send(const AzureRequest& request) {
+Result<HttpAnswer> AzureClient::send(const AzureRequest& request) {
   return checked(transport_.send(prepare([&] { return request; })), request.doing);
 }
 
-std::vector<Result<CloudAnswer>> AzureClient::send_all(std::span<const CloudRequest> requests,
-                                                       const std::string& doing) {
-  std::vector<Result<CloudAnswer>> answers = transport_.send_all(requests);
-  for (Result<CloudAnswer>& answer : answers) answer = checked(std::move(answer), doing);
+std::vector<Result<HttpAnswer>> AzureClient::send_all(std::span<const CloudRequest> requests,
+                                                      const std::string& doing) {
+  std::vector<Result<HttpAnswer>> answers = transport_.send_all(requests);
+  for (Result<HttpAnswer>& answer : answers) answer = checked(std::move(answer), doing);
   return answers;
 }
 
@@ -87,7 +87,7 @@ Status AzureClient::send_parts(std::span<const CloudRequest> requests, const std
     const auto answers = send_all(requests.subspan(begin, count), doing);
     for (size_t i = 0; i < answers.size(); ++i) {
       if (!answers[i]) return answers[i].error();
-      RETURN_IF_ERROR(check(begin + i, answers[i]->answer));
+      RETURN_IF_ERROR(check(begin + i, *answers[i]));
     }
   }
   return {};

@@ -49,10 +49,10 @@ class AzureClient {
 
   // Errors are the transport's, with what was to be done. Answers from what is not Azure Storage
   // are errors too; all others are answers, also those that say no.
-  Result<CloudAnswer> send(const AzureRequest& request);
+  Result<HttpAnswer> send(const AzureRequest& request);
   // Each as send(), in their order. `doing` is what they all do, for messages.
-  std::vector<Result<CloudAnswer>> send_all(std::span<const CloudRequest> requests,
-                                            const std::string& doing);
+  std::vector<Result<HttpAnswer>> send_all(std::span<const CloudRequest> requests,
+                                           const std::string& doing);
 
   // For parts of a whole: in waves of `wave`, and nothing more once one has failed. `check` is
   // given each answer with its place.
@@ -66,7 +66,7 @@ class AzureClient {
 
  private:
   Result<HttpRequest> make(const AzureRequest& request, bool refresh);
-  Result<CloudAnswer> checked(Result<CloudAnswer> answer, const std::string& doing);
+  Result<HttpAnswer> checked(Result<HttpAnswer> answer, const std::string& doing);
 
   const std::string container_;  // "az://account/container"
   const std::string url_;        // of the container

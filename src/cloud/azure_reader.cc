@@ -165,8 +165,8 @@ Result<std::optional<Bytes>> AzureReader::read_rest(const ObjectRange& range, Pi
 Result<std::optional<Bytes>> AzureReader::read_once(const ObjectRange& range, int64_t first_bytes) {
   ObjectRange begin = range;
   begin.length = std::min(range.length, first_bytes);
-  ASSIGN_OR_RETURN(CloudAnswer answer, client_.send(request_for(begin, /*etag=*/"")));
-  ASSIGN_OR_RETURN(Piece piece, piece_of(begin, std::move(answer.answer)));
+  ASSIGN_OR_RETURN(HttpAnswer answer, client_.send(request_for(begin, /*etag=*/"")));
+  ASSIGN_OR_RETURN(Piece piece, piece_of(begin, std::move(answer)));
   const auto got = static_cast<int64_t>(piece.bytes.size());
   if (got < std::min(range.length, piece.total - range.offset)) {
     return read_rest(range, std::move(piece));
@@ -220,7 +220,7 @@ std::vector<Result<Bytes>> AzureReader::read_all(std::span<const ObjectRange> ra
       result = answers[i].error();
       continue;
     }
-    Result<Piece> piece = piece_of(ranges[places[i]], std::move(answers[i]->answer));
+    Result<Piece> piece = piece_of(ranges[places[i]], std::move(*answers[i]));
     if (piece) {
       result = std::move(piece->bytes);
     } else {
@@ -233,10 +233,10 @@ std::vector<Result<Bytes>> AzureReader::read_all(std::span<const ObjectRange> ra
 Result<HttpAnswer> AzureReader::look(const std::string& name) {
   RETURN_IF_ERROR(check_object_name(name));
   const std::string doing = fmt::format("look at '{}'", name);
-  ASSIGN_OR_RETURN(CloudAnswer answer,
+  ASSIGN_OR_RETURN(HttpAnswer answer,
                    client_.send({.doing = doing, .method = "HEAD", .name = name}));
-  if (answer.answer.status != 200) return client_.error_of(doing, answer.answer);
-  return std::move(answer.answer);
+  if (answer.status != 200) return client_.error_of(doing, answer);
+  return answer;
 }
 
 Result<ObjectInfo> AzureReader::stat(const std::string& name) {

@@ -63,9 +63,9 @@ Result<AzurePage> AzureStore::list_page(const std::string& prefix, const std::st
       .query = {{"restype", "container"}, {"comp", "list"}, {"maxresults", "5000"}}};
   if (!prefix.empty()) request.query.emplace_back("prefix", prefix);
   if (!marker.empty()) request.query.emplace_back("marker", marker);
-  ASSIGN_OR_RETURN(const CloudAnswer answer, client_.send(request));
-  if (answer.answer.status != 200) return client_.error_of(request.doing, answer.answer);
-  return parse_azure_page(answer.answer.body).at("list " + client_.credentials().endpoint());
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send(request));
+  if (answer.status != 200) return client_.error_of(request.doing, answer);
+  return parse_azure_page(answer.body).at("list " + client_.credentials().endpoint());
 }
 
 Result<std::vector<ObjectInfo>> AzureStore::list(const std::string& prefix) {
@@ -112,15 +112,15 @@ Status AzureStore::remove_all(std::span<const std::string> names) {
   }
   const std::string doing = names.size() == 1 ? fmt::format("remove '{}'", names[0])
                                               : fmt::format("remove {} objects", names.size());
-  for (const Result<CloudAnswer>& answer : client_.send_all(requests, doing)) {
+  for (const Result<HttpAnswer>& answer : client_.send_all(requests, doing)) {
     if (!first) break;
     if (!answer) {
       first = answer.error();
       continue;
     }
-    const int status = answer->answer.status;
-    const bool is_absent = status == 404 && azure_error_code(answer->answer) != "ContainerNotFound";
-    if (status != 202 && !is_absent) first = client_.error_of(doing, answer->answer);
+    const int status = answer->status;
+    const bool is_absent = status == 404 && azure_error_code(*answer) != "ContainerNotFound";
+    if (status != 202 && !is_absent) first = client_.error_of(doing, *answer);
   }
   return first;
 }
@@ -128,10 +128,10 @@ Status AzureStore::remove_all(std::span<const std::string> names) {
 Status AzureStore::make_bucket() {
   const AzureRequest request{
       .doing = "make the container", .method = "PUT", .query = {{"restype", "container"}}};
-  ASSIGN_OR_RETURN(const CloudAnswer answer, client_.send(request));
-  if (answer.answer.status == 201) return {};
-  if (azure_error_code(answer.answer) == "ContainerAlreadyExists") return {};
-  return client_.error_of(request.doing, answer.answer);
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send(request));
+  if (answer.status == 201) return {};
+  if (azure_error_code(answer) == "ContainerAlreadyExists") return {};
+  return client_.error_of(request.doing, answer);
 }
 
 Result<std::string> AzureStore::credentials() {

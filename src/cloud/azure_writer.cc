@@ -73,8 +73,8 @@ Status AzureWriter::write_whole(const Write& write) {
                                    {"x-ms-blob-type", "BlockBlob"}},
                        .body = write.bytes};
   add_condition(request, write);
-  ASSIGN_OR_RETURN(const CloudAnswer answer, client_.send(request));
-  return answer.answer.status == 201 ? Status() : refused(write, answer.answer);
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send(request));
+  return answer.status == 201 ? Status() : refused(write, answer);
 }
 
 Result<std::vector<std::string>> AzureWriter::stage(const std::string& name, BytesView bytes) {
@@ -122,8 +122,7 @@ Result<HttpAnswer> AzureWriter::commit(const Write& write, const std::vector<std
                                    {"x-ms-blob-content-type", kContentType}},
                        .body = list};
   add_condition(request, write);
-  ASSIGN_OR_RETURN(CloudAnswer answer, client_.send(request));
-  return std::move(answer.answer);
+  return client_.send(request);
 }
 
 Status AzureWriter::write_blocks(const Write& write) {

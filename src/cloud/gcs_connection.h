@@ -30,7 +30,7 @@ class GcsConnection {
 
   // For transport().send_all(), or to be given another judge.
   CloudRequest request(GcsCall call);
-  Result<CloudAnswer> send(GcsCall call) { return transport_.send(request(std::move(call))); }
+  Result<HttpAnswer> send(GcsCall call) { return transport_.send(request(std::move(call))); }
 
   std::string bucket_path() const;                         // /storage/v1/b/bucket
   std::string object_path(const std::string& name) const;  // /storage/v1/b/bucket/o/name

@@ -123,8 +123,8 @@ Result<Bytes> GcsReader::read(const std::string& name, int64_t offset, int64_t l
   Error last = fail(Code::unavailable, "");
   for (int reads = 0; reads < kReadsMax; ++reads) {
     const int64_t first = std::min(length, part_bytes_);
-    ASSIGN_OR_RETURN(CloudAnswer answer, connection_.send(call(name, offset, first, "")));
-    ASSIGN_OR_RETURN(GcsPiece piece, piece_of(answer.answer, name, offset, first));
+    ASSIGN_OR_RETURN(HttpAnswer answer, connection_.send(call(name, offset, first, "")));
+    ASSIGN_OR_RETURN(GcsPiece piece, piece_of(answer, name, offset, first));
     RETURN_IF_ERROR(check_object_range(name, offset, length, piece.total));
     const int64_t end = offset + std::min(length, piece.total - offset);
     const Status rest = read_rest(name, offset, end, piece);
@@ -181,19 +181,19 @@ Status GcsReader::read_parts(const std::string& name, std::span<Part> parts,
     };
     requests.push_back(std::move(request));
   }
-  std::vector<Result<CloudAnswer>> answers = connection_.transport().send_all(requests);
+  std::vector<Result<HttpAnswer>> answers = connection_.transport().send_all(requests);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (!answers[i]) return answers[i].error();
     if (parts[i].filled) continue;
-    if (answers[i]->answer.status == 404) {
+    if (answers[i]->status == 404) {
       return fail(Code::aborted, fmt::format("gs://{}/{} is replaced faster than it is read; try "
                                              "again when its writer is done",
                                              connection_.bucket(), name));
     }
-    if (answers[i]->answer.status / 100 == 2) {
-      return connection_.not_a_store(answers[i]->answer, name);
+    if (answers[i]->status / 100 == 2) {
+      return connection_.not_a_store(*answers[i], name);
     }
-    return connection_.error_of(answers[i]->answer, kGcsRead, name);
+    return connection_.error_of(*answers[i], kGcsRead, name);
   }
   return {};
 }
@@ -212,7 +212,7 @@ std::vector<Result<Bytes>> GcsReader::read_all(std::span<const ObjectRange> rang
     requests.push_back(connection_.request(call(range.name, range.offset, range.length, "")));
     which.push_back(i);
   }
-  std::vector<Result<CloudAnswer>> answers = connection_.transport().send_all(requests);
+  std::vector<Result<HttpAnswer>> answers = connection_.transport().send_all(requests);
   for (size_t k = 0; k < which.size(); ++k) {
     const ObjectRange& range = ranges[which[k]];
     Result<Bytes>& result = all[which[k]];
@@ -220,7 +220,7 @@ std::vector<Result<Bytes>> GcsReader::read_all(std::span<const ObjectRange> rang
       result = answers[k].error();
       continue;
     }
-    Result<GcsPiece> piece = piece_of(answers[k]->answer, range.name, range.offset, range.length);
+    Result<GcsPiece> piece = piece_of(*answers[k], range.name, range.offset, range.length);
     const Status inside =
         piece ? check_object_range(range.name, range.offset, range.length, piece->total)
               : piece.error();
@@ -237,12 +237,12 @@ std::vector<Result<Bytes>> GcsReader::read_all(std::span<const ObjectRange> rang
 }
 
 Result<GcsObject> GcsReader::stat(const std::string& name) {
-  ASSIGN_OR_RETURN(const CloudAnswer answer,
+  ASSIGN_OR_RETURN(const HttpAnswer answer,
                    connection_.send({.path = connection_.object_path(name) +
                                              "?fields=name,size,generation,crc32c,metadata"}));
-  if (answer.answer.status != 200) return connection_.error_of(answer.answer, kGcsRead, name);
-  std::optional<GcsObject> object = parse_gcs_object(answer.answer.body);
-  if (!object || object->name != name) return connection_.not_a_store(answer.answer, name);
+  if (answer.status != 200) return connection_.error_of(answer, kGcsRead, name);
+  std::optional<GcsObject> object = parse_gcs_object(answer.body);
+  if (!object || object->name != name) return connection_.not_a_store(answer, name);
   return std::move(*object);
 }
 

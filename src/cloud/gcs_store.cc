@@ -81,11 +81,11 @@ class GcsStore final : public Bucket {
     std::string token;
     for (int pages = 0; pages < kPagesMax; ++pages) {
       const std::string next = token.empty() ? "" : "&pageToken=" + percent_encode(token);
-      ASSIGN_OR_RETURN(const CloudAnswer answer, connection_->send({.path = path + next}));
-      if (answer.answer.status != 200) return connection_->error_of(answer.answer, kGcsList);
-      const std::optional<GcsPage> page = parse_gcs_page(answer.answer.body);
+      ASSIGN_OR_RETURN(const HttpAnswer answer, connection_->send({.path = path + next}));
+      if (answer.status != 200) return connection_->error_of(answer, kGcsList);
+      const std::optional<GcsPage> page = parse_gcs_page(answer.body);
       if (!page || (!token.empty() && page->next == token)) {
-        return connection_->not_a_store(answer.answer);
+        return connection_->not_a_store(answer);
       }
       for (const GcsObject& object : page->objects) {
         // Others make names that are none here: "folder/" of the web console.
@@ -116,10 +116,10 @@ class GcsStore final : public Bucket {
           connection_->request({.method = "DELETE", .path = connection_->object_path(name)}));
       sent.push_back(name);
     }
-    const std::vector<Result<CloudAnswer>> answers = connection_->transport().send_all(requests);
+    const std::vector<Result<HttpAnswer>> answers = connection_->transport().send_all(requests);
     for (size_t i = 0; i < sent.size(); ++i) {
       const Status removed =
-          answers[i] ? removed_by(answers[i]->answer, sent[i]) : Status(answers[i].error());
+          answers[i] ? removed_by(*answers[i], sent[i]) : Status(answers[i].error());
       if (first && !removed) first = removed;
     }
     return first;
@@ -135,26 +135,26 @@ class GcsStore final : public Bucket {
         Json{{"name", connection_->bucket()},
              {"iamConfiguration", {{"uniformBucketLevelAccess", {{"enabled", true}}}}}}
             .dump();
-    ASSIGN_OR_RETURN(const CloudAnswer made,
+    ASSIGN_OR_RETURN(const HttpAnswer made,
                      connection_->send({.method = "POST",
                                         .path = "/storage/v1/b?project=" + percent_encode(project_),
                                         .headers = {{"Content-Type", "application/json"}},
                                         .body = body}));
-    if (made.answer.status == 200 || made.answer.status == 201) {
-      const std::optional<Json> json = parse_small_json(made.answer.body);
-      if (!json || text_member(*json, "name").empty()) return connection_->not_a_store(made.answer);
+    if (made.status == 200 || made.status == 201) {
+      const std::optional<Json> json = parse_small_json(made.body);
+      if (!json || text_member(*json, "name").empty()) return connection_->not_a_store(made);
       return {};
     }
-    if (made.answer.status != 409) return connection_->error_of(made.answer, kGcsMakeBucket);
+    if (made.status != 409) return connection_->error_of(made, kGcsMakeBucket);
     // Names of buckets are one for the whole world: it is there, but is it ours?
     ASSIGN_OR_RETURN(
-        const CloudAnswer seen,
+        const HttpAnswer seen,
         connection_->send({.path = connection_->bucket_path() + "/o?maxResults=1&fields=kind"}));
-    if (seen.answer.status == 200) return {};
+    if (seen.status == 200) return {};
     return fail(Code::permission_denied,
                 fmt::format("the name gs://{} is taken, and we may not list what is there ({}); "
                             "choose another name",
-                            connection_->bucket(), seen.answer.status));
+                            connection_->bucket(), seen.status));
   }
 
   Result<std::string> credentials() override { return connection_->credentials().description(); }

@@ -134,15 +134,15 @@ TEST(GcsStore, ARefusedTokenIsReplacedAndTheRequestSentAgainOnce) {
                                               .token_url = server.url("/token")},
                                "", clock),
                            transport);
-  EXPECT_EQ(connection.send({.path = "/storage/v1/b/bucket/o"})->answer.status, 200);
+  EXPECT_EQ(connection.send({.path = "/storage/v1/b/bucket/o"})->status, 200);
   EXPECT_EQ(server.requests().size(), 4U);
 
   accepted = "none";
   const auto refused = connection.send({.path = "/storage/v1/b/bucket/o"});
   ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->answer.status, 401);
+  EXPECT_EQ(refused->status, 401);
   EXPECT_EQ(tokens, 3);
-  const Error error = connection.error_of(refused->answer, kGcsList);
+  const Error error = connection.error_of(*refused, kGcsList);
   EXPECT_EQ(error.code, Code::permission_denied);
   EXPECT_THAT(error.message, HasSubstr("the test's login"));
   EXPECT_THAT(error.message, testing::Not(HasSubstr("token")));

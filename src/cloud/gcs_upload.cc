@@ -95,18 +95,16 @@ std::string GcsUploader::path_of(const char* type, const Write& write) const {
 
 Result<HttpAnswer> GcsUploader::send_whole(const Write& write) {
   const MultipartBody made = make_multipart_body(write.description, write.bytes);
-  ASSIGN_OR_RETURN(CloudAnswer sent,
-                   connection_.send({.method = "POST",
-                                     .path = path_of("multipart", write),
-                                     .headers = {{"Content-Type", made.content_type}},
-                                     .body = made.body}));
-  return std::move(sent.answer);
+  return connection_.send({.method = "POST",
+                           .path = path_of("multipart", write),
+                           .headers = {{"Content-Type", made.content_type}},
+                           .body = made.body});
 }
 
 Result<HttpAnswer> GcsUploader::send_in_parts(const Write& write) {
   for (int sessions = 0; sessions < kSessionsMax; ++sessions) {
     ASSIGN_OR_RETURN(
-        CloudAnswer begun,
+        HttpAnswer begun,
         connection_.send(
             {.method = "POST",
              .path = path_of("resumable", write),
@@ -114,8 +112,8 @@ Result<HttpAnswer> GcsUploader::send_in_parts(const Write& write) {
                          {"X-Upload-Content-Type", "application/octet-stream"},
                          {"X-Upload-Content-Length", std::to_string(write.bytes.size())}},
              .body = write.description}));
-    if (begun.answer.status != 200 && begun.answer.status != 201) return std::move(begun.answer);
-    ASSIGN_OR_RETURN(const std::string session, session_of(begun.answer, write.name));
+    if (begun.status != 200 && begun.status != 201) return begun;
+    ASSIGN_OR_RETURN(const std::string session, session_of(begun, write.name));
     ASSIGN_OR_RETURN(HttpAnswer answer, send_parts(session, write));
     // A session also ends by being finished: then the next one finds our object.
     if (answer.status != 404 && answer.status != 410) return answer;
@@ -141,11 +139,11 @@ Result<std::string> GcsUploader::session_of(const HttpAnswer& answer,
 
 Result<HttpAnswer> GcsUploader::send_parts(const std::string& session, const Write& write) {
   for (int64_t at = 0;;) {
-    ASSIGN_OR_RETURN(CloudAnswer sent, send_part(session, write.bytes, at));
-    if (sent.answer.status != 308) return std::move(sent.answer);
-    const std::optional<int64_t> stored = stored_bytes_of(sent.answer);
+    ASSIGN_OR_RETURN(HttpAnswer sent, send_part(session, write.bytes, at));
+    if (sent.status != 308) return sent;
+    const std::optional<int64_t> stored = stored_bytes_of(sent);
     if (!stored || *stored > static_cast<int64_t>(write.bytes.size())) {
-      return connection_.not_a_store(sent.answer, write.name);
+      return connection_.not_a_store(sent, write.name);
     }
     if (*stored <= at) {
       return fail(Code::unavailable,
@@ -159,8 +157,7 @@ Result<HttpAnswer> GcsUploader::send_parts(const std::string& session, const Wri
 // One part. While it is not known what became of it, the further attempts do not send it again but
 // ask how much has arrived, which is answered in the same way. That nothing has is a failure like
 // others: the part is sent again, until the transport's deadline.
-Result<CloudAnswer> GcsUploader::send_part(const std::string& session, BytesView bytes,
-                                           int64_t at) {
+Result<HttpAnswer> GcsUploader::send_part(const std::string& session, BytesView bytes, int64_t at) {
   const auto size = static_cast<int64_t>(bytes.size());
   const BytesView part =
       bytes.substr(static_cast<size_t>(at), static_cast<size_t>(std::min(part_bytes_, size - at)));
@@ -201,7 +198,7 @@ Status GcsUploader::check_stored(const HttpAnswer& answer, const Write& write) {
     // Nobody could create the name again while the damaged bytes have it.
     const std::string path = fmt::format("{}?ifGenerationMatch={}",
                                          connection_.object_path(write.name), object->generation);
-    const Result<CloudAnswer> removed = connection_.send({.method = "DELETE", .path = path});
+    const Result<HttpAnswer> removed = connection_.send({.method = "DELETE", .path = path});
     if (!removed) return removed.error();
   }
   return fail(Code::corrupt, fmt::format("gs://{}/{} was stored with another checksum than it was "

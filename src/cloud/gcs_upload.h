@@ -50,7 +50,7 @@ class GcsUploader {
   Result<HttpAnswer> send_whole(const Write& write);
   Result<HttpAnswer> send_in_parts(const Write& write);
   Result<HttpAnswer> send_parts(const std::string& session, const Write& write);
-  Result<CloudAnswer> send_part(const std::string& session, BytesView bytes, int64_t at);
+  Result<HttpAnswer> send_part(const std::string& session, BytesView bytes, int64_t at);
   Result<std::string> session_of(const HttpAnswer& answer, const std::string& name) const;
   Status check_stored(const HttpAnswer& answer, const Write& write);
   // For a create that was told so.

@@ -30,11 +30,11 @@ S3Client::S3Client(S3Place place, std::unique_ptr<AwsCredentials> credentials,
       transport_(transport),
       region_(place_.region) {}
 
-Result<CloudAnswer> S3Client::send(S3Request request) {
+Result<HttpAnswer> S3Client::send(S3Request request) {
   return transport_.send(make_request(std::move(request)));
 }
 
-std::vector<Result<CloudAnswer>> S3Client::send_all(std::vector<S3Request> requests) {
+std::vector<Result<HttpAnswer>> S3Client::send_all(std::vector<S3Request> requests) {
   std::vector<CloudRequest> made;
   made.reserve(requests.size());
   for (S3Request& request : requests) made.push_back(make_request(std::move(request)));

@@ -39,9 +39,9 @@ class S3Client {
   S3Client(S3Place place, std::unique_ptr<AwsCredentials> credentials, CloudTransport& transport);
 
   // Blocks. An answer with any status, or the transport's errors and the credentials'.
-  Result<CloudAnswer> send(S3Request request);
+  Result<HttpAnswer> send(S3Request request);
   // All of them, many at once; answers in their order.
-  std::vector<Result<CloudAnswer>> send_all(std::vector<S3Request> requests);
+  std::vector<Result<HttpAnswer>> send_all(std::vector<S3Request> requests);
 
   // What an answer that was not hoped for means, for people.
   Error error(const HttpAnswer& answer, const S3Deed& deed, const std::string& name = "");

@@ -67,8 +67,7 @@ Result<Bytes> S3Reader::get_range(const std::string& name, int64_t offset, int64
 
 Result<Bytes> S3Reader::read_once(const std::string& name, int64_t offset, int64_t length) {
   const int64_t first = std::min(length, options_.part_bytes);
-  ASSIGN_OR_RETURN(CloudAnswer got, client_.send(range_request(name, offset, first)));
-  HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(HttpAnswer answer, client_.send(range_request(name, offset, first)));
   if (answer.status == 416) return read_past_end(name, offset, length);
   const Version version{std::string(answer.header("ETag")),
                         size_by_part(answer, offset, first).value_or(-1)};
@@ -124,10 +123,10 @@ Status S3Reader::read_rest(const std::string& name, int64_t offset, int64_t want
       };
       parts.push_back(std::move(part));
     }
-    const std::vector<Result<CloudAnswer>> answers = client_.send_all(std::move(parts));
+    const std::vector<Result<HttpAnswer>> answers = client_.send_all(std::move(parts));
     for (size_t i = 0; i < answers.size(); ++i) {
       RETURN_IF_ERROR(answers[i]);
-      const HttpAnswer& answer = answers[i]->answer;
+      const HttpAnswer& answer = *answers[i];
       if (taken[i] != 0) continue;
       // Stores that look at If-Match and then open the object may send a part of another version.
       const std::optional<ContentRange> range = parse_content_range(answer.header("Content-Range"));
@@ -157,8 +156,8 @@ Result<int64_t> S3Reader::get_range_to(const std::string& name, int64_t offset, 
       if (at + static_cast<int64_t>(piece.size()) <= length) return sink(at, piece);
       return fail(Code::exhausted, "the store sends more than it was asked for; check the address");
     };
-    ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
-    if (size_by_part(got.answer, offset, length)) return got.answer.body_bytes;
+    ASSIGN_OR_RETURN(const HttpAnswer got, client_.send(std::move(request)));
+    if (size_by_part(got, offset, length)) return got.body_bytes;
     // All other answers as get_range() has them.
   }
   ASSIGN_OR_RETURN(const Bytes bytes, get_range(name, offset, length));
@@ -178,19 +177,19 @@ std::vector<Result<Bytes>> S3Reader::get_ranges(std::span<const ObjectRange> ran
     asked.push_back(i);
   }
   std::vector<char> done(ranges.size(), 0);
-  std::vector<Result<CloudAnswer>> answers = client_.send_all(std::move(requests));
+  std::vector<Result<HttpAnswer>> answers = client_.send_all(std::move(requests));
   for (size_t k = 0; k < answers.size(); ++k) {
     const ObjectRange& range = ranges[asked[k]];
     Result<Bytes>& result = all[asked[k]];
     done[asked[k]] = 1;
     if (!answers[k]) {
       result = answers[k].error();
-    } else if (size_by_part(answers[k]->answer, range.offset, range.length)) {
-      result = std::move(answers[k]->answer.body);
-    } else if (answers[k]->answer.status == 416 || answers[k]->answer.status / 100 == 2) {
+    } else if (size_by_part(*answers[k], range.offset, range.length)) {
+      result = std::move(answers[k]->body);
+    } else if (answers[k]->status == 416 || answers[k]->status / 100 == 2) {
       done[asked[k]] = 0;
     } else {
-      result = client_.error(answers[k]->answer, kS3Read, range.name);
+      result = client_.error(*answers[k], kS3Read, range.name);
     }
   }
   for (size_t i = 0; i < ranges.size(); ++i) {
@@ -200,8 +199,7 @@ std::vector<Result<Bytes>> S3Reader::get_ranges(std::span<const ObjectRange> ran
 }
 
 Result<S3Reader::Seen> S3Reader::look(const std::string& name) {
-  ASSIGN_OR_RETURN(CloudAnswer got, client_.send({.method = "HEAD", .name = name}));
-  const HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send({.method = "HEAD", .name = name}));
   if (answer.status == 200) {
     const std::optional<int64_t> size = parse_whole_number(answer.header("Content-Length"));
     const bool is_object = size && *size >= 0 && !answer.header("ETag").empty();
@@ -210,10 +208,10 @@ Result<S3Reader::Seen> S3Reader::look(const std::string& name) {
   }
   if (answer.status == 404) return client_.error(answer, kS3Read, name);
   // HEAD says no without a word; the same question as GET is answered with the reason.
-  ASSIGN_OR_RETURN(CloudAnswer why, client_.send(range_request(name, 0, 1)));
-  const std::optional<int64_t> size = size_by_part(why.answer, 0, 1);
-  if (size) return Seen{*size, nonce_in(why.answer)};
-  return client_.error(why.answer, kS3Read, name);
+  ASSIGN_OR_RETURN(const HttpAnswer why, client_.send(range_request(name, 0, 1)));
+  const std::optional<int64_t> size = size_by_part(why, 0, 1);
+  if (size) return Seen{*size, nonce_in(why)};
+  return client_.error(why, kS3Read, name);
 }
 
 Result<ObjectInfo> S3Reader::stat(const std::string& name) {

@@ -105,9 +105,9 @@ class S3Bucket final : public Bucket {
 // The answer, if it is a success.
 Result<HttpAnswer> S3Bucket::ask(S3Request request, const S3Deed& deed) {
   const std::string name = request.name;
-  ASSIGN_OR_RETURN(CloudAnswer got, client_.send(std::move(request)));
-  if (got.answer.status / 100 != 2) return client_.error(got.answer, deed, name);
-  return std::move(got.answer);
+  ASSIGN_OR_RETURN(HttpAnswer got, client_.send(std::move(request)));
+  if (got.status / 100 != 2) return client_.error(got, deed, name);
+  return got;
 }
 
 Error S3Bucket::unreadable(const Error& problem) {
@@ -141,8 +141,7 @@ Result<std::vector<ObjectInfo>> S3Bucket::list(const std::string& prefix) {
 
 Status S3Bucket::remove(const std::string& name) {
   RETURN_IF_ERROR(check_object_name(name));
-  ASSIGN_OR_RETURN(const CloudAnswer got, client_.send({.method = "DELETE", .name = name}));
-  const HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send({.method = "DELETE", .name = name}));
   const bool is_gone =
       answer.status == 404 && (answer.body.empty() || read_s3_problem(answer).code == "NoSuchKey");
   if (is_gone || answer.status / 100 == 2) return {};
@@ -174,11 +173,11 @@ Status S3Bucket::remove_some(std::span<const std::string> names) {
       .query = {{"delete", ""}},
       .headers = {{"Content-MD5", base64(md5(body))}, {"Content-Type", "application/xml"}},
       .body = body};
-  ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
+  ASSIGN_OR_RETURN(const HttpAnswer got, client_.send(std::move(request)));
   // Some stores have no such request; AWS's own has.
-  if (got.answer.status == 501 || got.answer.status == 405) return remove_one_by_one(names);
-  if (got.answer.status / 100 != 2) return client_.error(got.answer, kS3Remove);
-  const Result<std::vector<std::string>> failed = parse_s3_removal(got.answer.body);
+  if (got.status == 501 || got.status == 405) return remove_one_by_one(names);
+  if (got.status / 100 != 2) return client_.error(got, kS3Remove);
+  const Result<std::vector<std::string>> failed = parse_s3_removal(got.body);
   if (!failed) return unreadable(failed.error());
   // Alone, each is tried again where that may help, and says why it fails.
   return remove_one_by_one(*failed);
@@ -202,8 +201,7 @@ Status S3Bucket::make_bucket() {
         "\"><LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>",
         region);
   }
-  ASSIGN_OR_RETURN(const CloudAnswer got, client_.send({.method = "PUT", .body = body}));
-  const HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send({.method = "PUT", .body = body}));
   if (answer.status / 100 == 2) return {};
   const std::string code = read_s3_problem(answer).code;
   if (code == "BucketAlreadyOwnedByYou") return {};
@@ -242,11 +240,11 @@ Status S3Bucket::abort_uploads(std::span<const OpenUpload> uploads) {
         {.method = "DELETE", .name = upload.name, .query = {{"uploadId", upload.id}}});
   }
   Status first;
-  for (const Result<CloudAnswer>& got : client_.send_all(std::move(requests))) {
-    const bool is_done = got && (got->answer.status / 100 == 2 ||
-                                 read_s3_problem(got->answer).code == "NoSuchUpload");
+  for (const Result<HttpAnswer>& got : client_.send_all(std::move(requests))) {
+    const bool is_done =
+        got && (got->status / 100 == 2 || read_s3_problem(*got).code == "NoSuchUpload");
     if (is_done || !first) continue;
-    first = got ? client_.error(got->answer, kS3Uploads) : got.error();
+    first = got ? client_.error(*got, kS3Uploads) : got.error();
   }
   return first;
 }

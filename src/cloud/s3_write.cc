@@ -55,8 +55,7 @@ Status S3Writer::write_whole(const Write& write) {
   add_condition(request, write.mode);
   const bool creates = write.mode == S3WriteMode::create_only;
   if (creates) request.headers.push_back(nonce_header(write.nonce));
-  ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
-  const HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send(std::move(request)));
   if (answer.status / 100 == 2 && !answer.header("ETag").empty()) return {};
   if (answer.status == 412 && creates) return taken(write);
   return client_.error(answer, kS3Write, write.name);
@@ -108,8 +107,7 @@ Result<S3Writer::Upload> S3Writer::begin(const Write& write) {
                     .query = {{"uploads", ""}},
                     .headers = {nonce_header(write.nonce)}};
   if (client_.uses_crc32c()) request.headers.push_back({"x-amz-checksum-algorithm", "CRC32C"});
-  ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
-  const HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send(std::move(request)));
   if (answer.status != 200) return client_.error(answer, kS3Write, write.name);
   Result<std::string> id = parse_s3_upload_id(answer.body);
   if (!id) return not_an_s3(answer, client_.place());
@@ -128,12 +126,12 @@ Status S3Writer::send_parts(Upload& upload) {
          .body = bytes.substr(at, part_bytes),
          .is_upload = true});
   }
-  const std::vector<Result<CloudAnswer>> answers = client_.send_all(std::move(parts));
-  for (const Result<CloudAnswer>& got : answers) {
+  const std::vector<Result<HttpAnswer>> answers = client_.send_all(std::move(parts));
+  for (const Result<HttpAnswer>& got : answers) {
     RETURN_IF_ERROR(got);
-    const std::string_view etag = got->answer.header("ETag");
-    if (got->answer.status / 100 != 2 || etag.empty()) {
-      return client_.error(got->answer, kS3Write, upload.write.name);
+    const std::string_view etag = got->header("ETag");
+    if (got->status / 100 != 2 || etag.empty()) {
+      return client_.error(*got, kS3Write, upload.write.name);
     }
     upload.etags.emplace_back(etag);
   }
@@ -162,8 +160,7 @@ Status S3Writer::complete(const Upload& upload) {
                     .body = body};
   request.judge_first = [](HttpAnswer& answer) { return judge_s3_completion(answer); };
   add_condition(request, write.mode);
-  ASSIGN_OR_RETURN(const CloudAnswer got, client_.send(std::move(request)));
-  const HttpAnswer& answer = got.answer;
+  ASSIGN_OR_RETURN(const HttpAnswer answer, client_.send(std::move(request)));
   const S3Problem problem = read_s3_problem(answer);
   if (answer.status == 200) {
     return check_s3_completion(answer.body) ? Status() : not_an_s3(answer, client_.place());
@@ -183,7 +180,7 @@ Status S3Writer::complete(const Upload& upload) {
 
 // What cannot be aborted now is by abort_uploads(), or by the bucket's own rules.
 void S3Writer::abort(const Upload& upload) {
-  const Result<CloudAnswer> ignored = client_.send(
+  const Result<HttpAnswer> ignored = client_.send(
       {.method = "DELETE", .name = upload.write.name, .query = {{"uploadId", upload.id}}});
   static_cast<void>(ignored);
 }

@@ -101,7 +101,7 @@ class CloudTransport::Attempts {
   Attempts(CloudTransport& transport, const CloudRequest& request)
       : transport_(transport), request_(request), began_(transport.clock_.now()) {}
 
-  Result<CloudAnswer> run() {
+  Result<HttpAnswer> run() {
     for (;;) {
       ASSIGN_OR_RETURN(const bool is_done, try_once());
       if (!is_done) tell_if_late();
@@ -111,7 +111,7 @@ class CloudTransport::Attempts {
       if (is_done) tell_the_end();
       break;
     }
-    if (answer_) return CloudAnswer{.answer = std::move(*answer_), .attempts = attempts_};
+    if (answer_) return std::move(*answer_);
     return fail(last_error_.code,
                 fmt::format("tried {} times in {:.0f} s without an answer, and the last time: {}",
                             attempts_, to_seconds(elapsed()), last_error_.message));
@@ -216,12 +216,12 @@ CloudTransport::CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy
       on_sent_(std::move(on_sent)),
       pace_(std::make_shared<Pace>(in_flight_max_)) {}
 
-Result<CloudAnswer> CloudTransport::send(const CloudRequest& request) {
+Result<HttpAnswer> CloudTransport::send(const CloudRequest& request) {
   return Attempts(*this, request).run();
 }
 
-std::vector<Result<CloudAnswer>> CloudTransport::send_all(std::span<const CloudRequest> requests) {
-  std::vector<Result<CloudAnswer>> answers(requests.size(), fail(Code::internal, "not sent"));
+std::vector<Result<HttpAnswer>> CloudTransport::send_all(std::span<const CloudRequest> requests) {
+  std::vector<Result<HttpAnswer>> answers(requests.size(), fail(Code::internal, "not sent"));
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < requests.size(); i = next++) answers[i] = send(requests[i]);

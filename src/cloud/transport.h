@@ -42,13 +42,6 @@ struct CloudRequest {
   std::function<Verdict(HttpAnswer&)> judge;
 };
 
-struct CloudAnswer {
-  HttpAnswer answer;
-  // 1: the first attempt was answered. Above 1, an earlier one may have been carried out although
-  // its answer was lost; but also one may be carried out twice (nonce.h).
-  int64_t attempts = 1;
-};
-
 // Safe from any thread. References outlive it.
 class CloudTransport {
  public:
@@ -60,9 +53,9 @@ class CloudTransport {
   // and a Retry-After beyond the deadline is not waited for. Errors are those of HttpClient and of
   // `make`; after the deadline the last answer is returned if there was one, else `unavailable`
   // with the last cause and how often and how long it was tried.
-  Result<CloudAnswer> send(const CloudRequest& request);
+  Result<HttpAnswer> send(const CloudRequest& request);
   // All of them, at most in_flight_max at once (fewer after throttling); answers in their order.
-  std::vector<Result<CloudAnswer>> send_all(std::span<const CloudRequest> requests);
+  std::vector<Result<HttpAnswer>> send_all(std::span<const CloudRequest> requests);
 
   // How many may be in flight now: fewer than in_flight_max after throttling.
   int64_t in_flight_limit() const;
