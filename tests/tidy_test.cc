@@ -38,6 +38,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"storage", {"core"}},
     {"cloud", {"core", "storage"}},
     {"preempt", {"core"}},
+    {"fleet", {"core", "storage", "preempt"}},
     {"model", {"core"}},
     {"image", {"core"}},
     {"dataset", {"core", "storage", "image"}},
@@ -48,7 +49,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"core", "cuda", "storage", "cloud", "preempt", "model", "image", "dataset", "loader",
       "report"}},
     {"cli",
-     {"core", "cuda", "storage", "cloud", "preempt", "model", "image", "dataset", "import",
+     {"core", "cuda", "storage", "cloud", "preempt", "fleet", "model", "image", "dataset", "import",
       "loader", "report", "train"}},
 };
 

@@ -69,8 +69,9 @@ std::optional<std::string> nearest_name(std::string_view mistyped,
 // A view of option structs: it points into them and must not outlive them. Not thread-safe.
 class OptionSet {
  public:
-  using Field = std::variant<bool*, int64_t*, double*, std::string*, Milliseconds*,
-                             std::vector<int64_t>*, std::vector<double>*>;
+  using Field =
+      std::variant<bool*, int64_t*, double*, std::string*, Milliseconds*, std::vector<int64_t>*,
+                   std::vector<double>*, std::vector<std::string>*>;
 
   // One described option.
   struct Entry {

@@ -15,12 +15,14 @@ struct Stop {
   int64_t at = 3;
   std::string name;
   std::vector<int64_t> days;
+  std::vector<std::string> signs;
 };
 
 void describe(OptionSet& set, Stop& stop) {
   set.add("at", &stop.at, {.help = "When.", .min = 0, .max = 24});
   set.add("name", &stop.name, {.help = "Where.", .on_resume = OnResume::may_change});
   set.add("days", &stop.days, {.help = "On which days."});
+  set.add("signs", &stop.signs, {.help = "What is written there."});
 }
 
 struct Journey {
@@ -50,6 +52,19 @@ days = [1, 2]
 [[stop]]
 name = "B"
 )";
+
+TEST(OptionList, TextsAreReadWrittenAndRefusedAsAList) {
+  Journey journey;
+  OptionSet set = journey.set();
+  EXPECT_THAT(load(set, "[[stop]]\nsigns = ['way \"out\"', '']\n"), IsEmpty());
+  EXPECT_THAT(journey.stops[0].signs, ElementsAre("way \"out\"", ""));
+  EXPECT_THAT(set.to_toml(OptionSet::Comments::no), HasSubstr(R"(signs = ["way \"out\"", ""])"));
+  EXPECT_THAT(
+      load(set, "[[stop]]\nsigns = 'one'\n"),
+      ElementsAre(HasSubstr(R"(signs wants a list of texts such as ["a", "b"], not text)")));
+  EXPECT_THAT(load(set, "[[stop]]\nsigns = ['one', 2]\n"),
+              ElementsAre(HasSubstr("wants text in quotes, not a whole number")));
+}
 
 TEST(OptionList, EachTableIsAnItemWithItsOwnDefaults) {
   Journey journey;

@@ -207,6 +207,7 @@ std::string_view type_name(const OptionSet::Field& field) {
     std::string_view operator()(const Milliseconds*) { return "length of time"; }
     std::string_view operator()(const std::vector<int64_t>*) { return "list of whole numbers"; }
     std::string_view operator()(const std::vector<double>*) { return "list of numbers"; }
+    std::string_view operator()(const std::vector<std::string>*) { return "list of texts"; }
   };
   return std::visit(Name{}, field);
 }

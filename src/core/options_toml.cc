@@ -46,6 +46,9 @@ std::string wanted(const OptionSet::Field& field) {
   if (std::holds_alternative<bool*>(field) || std::holds_alternative<std::string*>(field)) {
     return std::string(type);
   }
+  if (std::holds_alternative<std::vector<std::string>*>(field)) {
+    return fmt::format("a {} such as [\"a\", \"b\"]", type);
+  }
   return fmt::format("a {}{}", type, type.starts_with("list") ? " such as [1, 2]" : "");
 }
 
