@@ -38,6 +38,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"storage", {"core"}},
     {"cloud", {"core", "storage"}},
     {"preempt", {"core"}},
+    {"ranks", {"core", "storage", "preempt"}},
     {"fleet", {"core", "storage", "preempt"}},
     {"model", {"core"}},
     {"image", {"core"}},
@@ -46,11 +47,11 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"loader", {"core", "image", "dataset"}},
     {"report", {"core", "storage"}},
     {"train",
-     {"core", "cuda", "storage", "cloud", "preempt", "model", "image", "dataset", "loader",
+     {"core", "cuda", "storage", "cloud", "preempt", "ranks", "model", "image", "dataset", "loader",
       "report"}},
     {"cli",
-     {"core", "cuda", "storage", "cloud", "preempt", "fleet", "model", "image", "dataset", "import",
-      "loader", "report", "train"}},
+     {"core", "cuda", "storage", "cloud", "preempt", "ranks", "fleet", "model", "image", "dataset",
+      "import", "loader", "report", "train"}},
 };
 
 // Headers of a library that only some folders may see, so that it can be exchanged.

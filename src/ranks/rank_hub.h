@@ -1,0 +1,133 @@
+// The supervisor's side of the protocol (docs/format_ranks.md), without sockets: bytes go in, bytes
+// come out. KvServer gives it connections; the fuzzer gives it anything.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "preempt/notice.h"
+#include "ranks/key_table.h"
+#include "ranks/messages.h"
+#include "ranks/roster.h"
+#include "ranks/wire.h"
+
+namespace tern {
+
+// What the supervisor must know.
+struct RankEvent {
+  enum class Kind {
+    entered,   // it has proved the secret
+    formed,    // it is in `group`; told for each member, by rank
+    stepped,   // it has done a step of its own since it joined
+    left,      // on purpose: `why`
+    lost,      // its connection is gone
+    hung,      // it gave no sign of life: `why`
+    refused,   // its settings differ: `why`
+    stranger,  // somebody without the secret was sent away: `why`
+  };
+  Kind kind = Kind::entered;
+  RankIdentity who;
+  RankGroup group;
+  RankProgress progress;  // what it told last
+  std::string why;
+};
+
+// Of one thread. A connection that sends anything wrong is to be closed, and nothing else happens;
+// so is one that has not proved the secret in time, and one that does not read what it asked for.
+class RankHub {
+ public:
+  struct Limits {
+    size_t strangers = 64;  // connections that have not proved the secret; then the oldest goes
+    size_t ranks = 4'096;
+    size_t keys_waited_for = 4'096;    // by one rank
+    size_t output_bytes = 16U << 20U;  // not yet taken by one rank
+    Nanoseconds hello = std::chrono::seconds(5);
+  };
+  struct Setup {
+    Bytes secret;
+    RosterRules rules;
+    Limits limits;
+    std::function<Result<Bytes>()> nonce;
+    std::function<void(const RankEvent&)> on_event;
+  };
+  explicit RankHub(Setup setup);
+
+  // A new connection's number; its output has the challenge.
+  uint64_t open(Nanoseconds now);
+  void receive(uint64_t connection, BytesView bytes, Nanoseconds now);
+  // The other side has closed it.
+  void close(uint64_t connection, Nanoseconds now);
+  // Several times a second.
+  void tick(Nanoseconds now);
+
+  // To every rank, also those that come later.
+  void post(const Notice& notice);
+  void expect(int64_t ranks, Nanoseconds now) {
+    roster_.expect(ranks, now);
+    act(now);
+  }
+
+  // What is to be written to a connection; the caller takes from its beginning. Nothing for one
+  // that is to be closed, or is unknown.
+  Bytes* output(uint64_t connection);
+  // Connections that are to be closed; each is told once, and forgotten here.
+  std::vector<uint64_t> take_condemned(Nanoseconds now);
+
+ private:
+  struct Waiting {
+    int64_t request = 0;
+    std::vector<Bytes> keys;
+    bool wants_value = false;  // of the first key
+  };
+  struct Connection {
+    Nanoseconds opened_at{0};
+    FrameReader frames{kStrangerFrameBytesMax};
+    Bytes challenge;
+    Bytes output;
+    bool is_rank = false;  // has proved the secret
+    RankIdentity who;
+    std::optional<int64_t> join;  // the request that waits for a generation
+    RankGroup group;
+    bool is_over = false;  // its generation: what it waits for will not come
+    RankProgress progress;
+    bool has_stepped = false;
+    std::vector<Waiting> waiting;
+  };
+
+  bool is_full(const Connection& connection) const {
+    return connection.output.size() > setup_.limits.output_bytes;
+  }
+  void condemn(uint64_t id, const std::string& why, Nanoseconds now);
+  Status obey(uint64_t id, BytesView frame, Nanoseconds now);
+  Status take_hello(uint64_t id, BytesView frame, Nanoseconds now);
+  Status take_request(uint64_t id, Message message, FieldReader& fields, Nanoseconds now);
+  Status take_key_request(Connection& connection, Message message, int64_t request,
+                          FieldReader& fields);
+  Status take_wait(Connection& connection, Message message, int64_t request, FieldReader& fields);
+  Status take_news(uint64_t id, Message message, FieldReader& fields, Nanoseconds now);
+  // Does what the roster decided.
+  void act(Nanoseconds now);
+  void act_on(const RosterAction& action, Nanoseconds now);
+  void begin_generation();
+  static void abort_waiting(Connection& connection);
+  void answer_waiting();
+  void tell(RankEvent::Kind kind, const Connection& connection, std::string why = "");
+  void limit_strangers(Nanoseconds now);
+
+  const Setup setup_;
+  Roster roster_;
+  KeyTable keys_;
+  std::map<uint64_t, Connection> connections_;
+  std::vector<uint64_t> condemned_;
+  std::vector<Notice> notices_;
+  uint64_t last_id_ = 0;
+  int64_t keys_of_ = 0;  // the generation that the keys belong to
+  bool keys_grew_ = false;
+};
+
+}  // namespace tern
