@@ -1,6 +1,6 @@
 # The commands people type. The work is in scripts/ and CMakeLists.txt; `make` alone prints this list.
 .NOTPARALLEL:
-.PHONY: help demo test build install uninstall dist clean format check-format
+.PHONY: help demo test build install uninstall dist image clean format check-format
 RECIPE ?= fashion-mnist
 PREFIX ?= /usr/local
 
@@ -13,6 +13,7 @@ help:
 	@echo '                   make uninstall with the same PREFIX removes it'
 	@echo 'make dist          dist/tern-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked'
 	@echo '                   (TERN_CUDA=OFF leaves out the GPU kernels)'
+	@echo 'make image         the container image localhost/tern:VERSION (docs/containers.md; as root)'
 	@echo 'make format        format the C++ files; make check-format only looks'
 	@echo 'make clean         remove build/ and dist/; runs/ and the caches stay (docs/hacking.md)'
 
@@ -38,6 +39,10 @@ uninstall:
 
 dist:
 	@TERN_CUDA='$(TERN_CUDA)' scripts/dist
+
+image:
+	@scripts/install-deps image
+	@TERN_CUDA='$(TERN_CUDA)' scripts/image
 
 clean:
 	@rm -rf build dist

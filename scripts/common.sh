@@ -44,3 +44,16 @@ finish_part() {
   sync -f "$1"
   mv -T "$1" "$2" 2>/dev/null || [[ -d $2 ]] || die "$2 could not be written."
 }
+
+# debian_sources: sets `sources` and `apt_options`, by which mmdebstrap fetches what this machine's apt
+# would, over the same mirrors and proxies.
+debian_sources() {
+  local file
+  sources=() apt_options=()
+  for file in /etc/apt/apt.conf.d/*; do
+    if grep -qs '^ *Acquire::' "$file"; then apt_options+=(--aptopt="$file"); fi
+  done
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources}; do
+    if grep -qs bookworm "$file"; then sources+=("$file"); fi
+  done
+}
