@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
-constexpr BucketOptions kSmallParts{.part_bytes = 5 * kMebibyte, .in_flight_max = 4};
+const BucketOptions kSmallParts{.part_bytes = 5 * kMebibyte, .in_flight_max = 4};
 
 // Parts of 200 bytes, 900 in all.
 std::string long_name() {

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 // S3 takes no smaller parts.
-constexpr BucketOptions kSmallParts{.part_bytes = 5 * kMebibyte, .in_flight_max = 8};
+const BucketOptions kSmallParts{.part_bytes = 5 * kMebibyte, .in_flight_max = 8};
 
 // Marks the present test as skipped, from where nothing can be returned.
 void skip(const std::string& reason) { GTEST_SKIP() << reason; }

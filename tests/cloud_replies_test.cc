@@ -11,7 +11,7 @@ namespace tern {
 namespace {
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
-constexpr BucketOptions kSmallParts{.part_bytes = 5 * kMebibyte, .in_flight_max = 4};
+const BucketOptions kSmallParts{.part_bytes = 5 * kMebibyte, .in_flight_max = 4};
 
 bool is_write(const WireRequest& request) {
   return request.method == "PUT" || request.method == "POST";

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr size_t kUnit = 256 << 10;
-constexpr BucketOptions kSmallParts{.part_bytes = kUnit, .in_flight_max = 2};
+const BucketOptions kSmallParts{.part_bytes = kUnit, .in_flight_max = 2};
 
 // A store that knows one unfinished upload; the test may spoil its answers.
 struct Uploads {
