@@ -93,8 +93,10 @@ class Child {
         err_(std::move(err)) {}
 
   void give_input();
-  // True while more may come.
-  bool take(int fd, Bytes& kept);
+  enum class Took { some, nothing, end };
+  Took take(int fd, Bytes& kept);
+  // What it said before it ended is in the pipe, which somebody in the background may hold open.
+  void take_rest(int fd, Bytes& kept);
   bool has_ended();
 
   const ChildSetup* setup_;
@@ -160,18 +162,21 @@ void Child::give_input() {
   if (failed || given_ == setup_->input.size()) in_.reset();
 }
 
-bool Child::take(int fd, Bytes& kept) {
+// One piece at a time: a child that never falls silent must not hide a stop.
+Child::Took Child::take(int fd, Bytes& kept) {
   std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t count = read(fd, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno == EAGAIN;
-    if (count == 0) return false;
-    const size_t room = setup_->output_bytes_max - std::min(kept.size(), setup_->output_bytes_max);
-    kept.append(buffer.data(), std::min(static_cast<size_t>(count), room));
-    if (static_cast<size_t>(count) > room) answer_.is_cut = true;
-    // Back to poll() after each piece: a child that never falls silent must not hide a stop.
-    return true;
+  const ssize_t count = read(fd, buffer.data(), buffer.size());
+  if (count == 0) return Took::end;
+  if (count < 0) return errno == EAGAIN || errno == EINTR ? Took::nothing : Took::end;
+  const size_t room = setup_->output_bytes_max - std::min(kept.size(), setup_->output_bytes_max);
+  kept.append(buffer.data(), std::min(static_cast<size_t>(count), room));
+  if (static_cast<size_t>(count) > room) answer_.is_cut = true;
+  return Took::some;
+}
+
+void Child::take_rest(int fd, Bytes& kept) {
+  constexpr int kPiecesMax = 256;  // a pipe holds less, unless somebody still writes
+  for (int i = 0; i < kPiecesMax && take(fd, kept) == Took::some; ++i) {
   }
 }
 
@@ -191,18 +196,11 @@ bool Child::step(int wait_ms, int wake) {
                                 {wake, POLLIN, 0}}};
   poll(events.data(), events.size(), wait_ms);
   if (events[1].revents != 0) give_input();
-  if (events[2].revents != 0) out_open_ = take(out_.get(), answer_.out);
-  if (events[3].revents != 0) err_open_ = take(err_.get(), answer_.err);
+  if (events[2].revents != 0) out_open_ = take(out_.get(), answer_.out) != Took::end;
+  if (events[3].revents != 0) err_open_ = take(err_.get(), answer_.err) != Took::end;
   if (!has_ended()) return true;
-  // What it said before it ended is in the pipes. Somebody in the background may hold them open.
-  for (size_t size = 0; out_open_ && size != answer_.out.size();) {
-    size = answer_.out.size();
-    out_open_ = take(out_.get(), answer_.out);
-  }
-  for (size_t size = 0; err_open_ && size != answer_.err.size();) {
-    size = answer_.err.size();
-    err_open_ = take(err_.get(), answer_.err);
-  }
+  take_rest(out_.get(), answer_.out);
+  take_rest(err_.get(), answer_.err);
   return false;
 }
 

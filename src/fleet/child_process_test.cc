@@ -46,6 +46,14 @@ TEST_F(ChildProcess, GetsBytesAndFilesAsItsInput) {
   EXPECT_EQ(run({.command = {"cat"}, .input_file = folder / "none"}).error().code, Code::not_found);
 }
 
+TEST_F(ChildProcess, IsHeardToItsLastWordHoweverFastItEnds) {
+  for (int i = 0; i < 50; ++i) {
+    const auto answer = run({.command = {"echo", "last words"}});
+    ASSERT_TRUE(answer) << answer.error().message;
+    ASSERT_EQ(answer->out, "last words\n");
+  }
+}
+
 TEST_F(ChildProcess, MayEndWithoutReadingItsInput) {
   EXPECT_EQ(run({.command = {"true"}, .input = std::string(3'000'000, 'x')})->exit_code, 0);
 }

@@ -86,7 +86,7 @@ std::vector<std::string> MachineShell::ssh_words(For whom) const {
   };
   if (whom == For::program) {
     option("BatchMode=yes");  // nobody is there to answer a question
-    option("LogLevel=ERROR");
+    option("LogLevel=INFO");  // less does not tell of a connection that was lost
   }
   option(fmt::format("ConnectTimeout={}", ssh_.connect_timeout_s));
   // A connection that died is noticed after 15 s.
@@ -206,17 +206,16 @@ Error explain_ssh_failure(const FleetMachine& machine, std::string_view said) {
                              "firewall let ssh through? Try `{}`",
                              words, login));
   }
-  for (const std::string_view words : {"Connection closed", "Connection reset", "Broken pipe",
-                                       "not responding", "closed by remote host"}) {
-    if (!says(words)) continue;
-    return named(machine, Code::unavailable,
-                 fmt::format("the connection was lost ({}); is the machine still there? Try `{}`",
-                             last_line(said), login));
-  }
   const std::string cause = last_line(said);
-  return named(
-      machine, Code::unavailable,
-      fmt::format("ssh failed{}; try `{}`", cause.empty() ? "" : " (" + cause + ")", login));
+  for (const std::string_view words :
+       {"Connection closed", "Connection reset", "Broken pipe", "not responding",
+        "closed by remote host", "Shared connection to"}) {
+    if (!says(words) && !cause.empty()) continue;
+    return named(machine, Code::unavailable,
+                 fmt::format("the connection was lost{}; is the machine still there? Try `{}`",
+                             cause.empty() ? "" : " (" + cause + ")", login));
+  }
+  return named(machine, Code::unavailable, fmt::format("ssh failed ({}); try `{}`", cause, login));
 }
 
 Error explain_exit(const FleetMachine& machine, const std::string& doing,

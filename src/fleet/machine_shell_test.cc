@@ -83,7 +83,9 @@ constexpr Words kFailures[] = {
     {"Connection closed by 10.0.0.4 port 2222\r\n", Code::unavailable, "the connection was lost"},
     {"Timeout, server 10.0.0.4 not responding.\r\n", Code::unavailable, "the connection was lost"},
     {"something else\n\n", Code::unavailable, "ssh failed (something else); try `ssh -p 2222"},
-    {"", Code::unavailable, "ssh failed; try"},
+    {"Shared connection to 10.0.0.4 closed.\r\n", Code::unavailable,
+     "the connection was lost (Sha"},
+    {"", Code::unavailable, "machine a: the connection was lost; is the machine"},
 };
 
 TEST(MachineShell, ExplainsWhatSshSays) {

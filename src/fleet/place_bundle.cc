@@ -98,7 +98,8 @@ verify() {
 constexpr std::string_view kFindScript = R"sh(
 if [ -d "$dir" ] && verify "$dir" 2>/dev/null; then printf '%s\n' "$dir"; fi
 )sh";
-// A damaged one is moved out of the way. Parts of launches that were killed go after an hour.
+// A damaged one is moved out of the way. Parts of launches that were killed go after an hour: tar's
+// -m gives them the time of today, not the archive's.
 constexpr std::string_view kSendScript = R"sh(
 mkdir -p "$base"
 find "$base" -maxdepth 1 -name '*.part.*' -mmin +60 -exec rm -rf {} + 2>/dev/null || :
@@ -106,7 +107,7 @@ part=$base/$hash.part.$token
 trap 'rm -rf "$part"' EXIT
 trap 'exit 130' HUP INT TERM PIPE
 mkdir "$part"
-tar -xzf - -C "$part"
+tar -xzmf - -C "$part"
 verify "$part"
 sync -f "$part"
 if ! mv -T "$part" "$dir" 2>/dev/null; then

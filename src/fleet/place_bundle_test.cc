@@ -123,7 +123,8 @@ TEST_F(PlaceBundle, LeftoversOfKilledLaunchesGoAfterAnHour) {
 TEST_F(PlaceBundle, TwoLaunchesAtOnceAreFine) {
   const Bundle bundle = pack();
   const auto placed = on_all(4, [&](size_t) { return place_bundle(shell_, bundle, {}); });
-  EXPECT_TRUE(all_good(placed));
+  const Status all = all_good(placed);
+  EXPECT_TRUE(all) << all.error().message;
   EXPECT_THAT(there(), ElementsAre(bundle.hash));
 }
 
