@@ -20,6 +20,9 @@ struct Surroundings {
   std::string library_path;          // $LD_LIBRARY_PATH
   std::string certificates;          // $CURL_CA_BUNDLE or $SSL_CERT_FILE, as curl reads them
   std::filesystem::path cache;       // $XDG_CACHE_HOME/tern or ~/.cache/tern; empty without a home
+  std::filesystem::path state;       // $XDG_STATE_HOME/tern or ~/.local/state/tern; likewise
+  std::filesystem::path runtime;     // $XDG_RUNTIME_DIR; empty if there is none
+  std::string ssh_config;            // $TERN_SSH_CONFIG, in place of ~/.ssh/config
   CloudSurroundings cloud;           // for buckets
 
   // A bundle's, beside bin/; empty where there is no such folder.
@@ -53,6 +56,14 @@ Result<int> rm_command(const Surroundings& surroundings, const Arguments& argume
 Result<int> checkpoints_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> run_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> doctor_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> launch_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> status_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> logs_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> connect_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> stop_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> preempt_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> down_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> agent_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> completion_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> docs_command(const Surroundings& surroundings, const Arguments& arguments);
 

@@ -60,6 +60,33 @@ constexpr Flag kCheckpointsFlags[] = {
 constexpr Flag kDoctorFlags[] = {
     {"--json", "for programs"},
 };
+constexpr Flag kLaunchFlags[] = {
+    {"--name", "what it is called from now on", Takes::text},
+    {"--on", "local or ssh", Takes::text},
+    {"--hosts", "a file of machines, or names in ~/.ssh/config", Takes::file},
+    {"--machines", "use so many of them", Takes::text},
+    {"--ranks-per-machine", "training processes on each", Takes::text},
+    {"--run", "where the run is kept, on the machines", Takes::text},
+    {"--set", "set one option, over the run file", Takes::option},
+    {"--detach", "return once it runs"},
+};
+constexpr Flag kStatusFlags[] = {
+    {"--json", "for programs"},
+    {"--names", "for completion", Takes::nothing, /*hidden=*/true},
+};
+constexpr Flag kLogsFlags[] = {
+    {"--follow", "until it has ended; -f for short"},
+    {"--machine", "of one machine", Takes::text},
+};
+constexpr Flag kStopFlags[] = {
+    {"--wait", "seconds to wait for it", Takes::text},
+};
+constexpr Flag kPreemptFlags[] = {
+    {"--machine", "the machine that is to go", Takes::text},
+};
+constexpr Flag kDownFlags[] = {
+    {"--grace", "seconds to save itself", Takes::text},
+};
 constexpr Flag kRmFlags[] = {
     {"--yes", "do not ask"},
 };
@@ -150,6 +177,14 @@ constexpr Command kCommands[] = {
     {"plan", "what a run will do, before it does it", plan_command, Takes::run_file, kPlanFlags},
     {"eval", "accuracy of a run's weights, on any data", eval_command, Takes::run, kEvalFlags},
     {"predict", "what a run's weights see in pictures", predict_command, Takes::run, kPredictFlags},
+    {"launch", "train, or run any program, on other machines", launch_command, Takes::run_file,
+     kLaunchFlags},
+    {"status", "how a launched run is", status_command, Takes::launched, kStatusFlags},
+    {"logs", "what a launched run says", logs_command, Takes::launched, kLogsFlags},
+    {"connect", "a shell on a machine of it", connect_command, Takes::launched, {}},
+    {"stop", "have it save itself and stop", stop_command, Takes::launched, kStopFlags},
+    {"preempt", "the fire drill: a real notice", preempt_command, Takes::launched, kPreemptFlags},
+    {"down", "leave nothing of it on its machines", down_command, Takes::launched, kDownFlags},
     {"data",
      "data sets: import, ls, verify, show, bench",
      data_command,
@@ -176,6 +211,7 @@ constexpr Command kCommands[] = {
     {"doctor", "what this machine or a bucket can do, and what is wrong with it", doctor_command,
      Takes::folder, kDoctorFlags},
     {"completion", "print a completion script", completion_command, Takes::shell, {}},
+    {"agent", "asked by other terns", agent_command, Takes::text, {}, /*hidden=*/true},
     {"docs", "write docs/configuration.md", docs_command, Takes::text, {}, /*hidden=*/true},
 };
 

@@ -15,6 +15,7 @@ enum class Takes {
   text,      // anything: nothing is offered
   run,       // a run's name, or its folder
   run_file,  // a recipe's name, or a .toml file
+  launched,  // the name of a launched run
   recipe,
   option,  // key=value
   file,

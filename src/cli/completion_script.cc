@@ -48,6 +48,7 @@ _tern_offer() {
       _tern_add < <("$tern" recipes --names 2>/dev/null)
       _tern_files -f -X '!*.toml'
       _tern_files -d ;;
+    launched) _tern_add < <("$tern" status --names 2>/dev/null) ;;
     recipe) _tern_add < <("$tern" recipes --names 2>/dev/null) ;;
     file) _tern_files -f ;;
     folder) _tern_files -d ;;
@@ -77,6 +78,12 @@ _tern_runs() {
   runs=(${(f)"$(_call_program runs ${(q)tern} ls --names 2>/dev/null)"})
   compadd -a runs
   [[ $PREFIX == */* ]] && _files -/
+}
+
+_tern_launched() {
+  local -a launched
+  launched=(${(f)"$(_call_program launched ${(q)tern} status --names 2>/dev/null)"})
+  compadd -a launched
 }
 
 _tern_recipes() {
@@ -123,6 +130,7 @@ std::string bash_word(Takes takes) {
     case Takes::text: return "nothing";
     case Takes::run: return "run";
     case Takes::run_file: return "run_file";
+    case Takes::launched: return "launched";
     case Takes::recipe: return "recipe";
     case Takes::option: return "option";
     case Takes::file: return "file";
@@ -140,6 +148,7 @@ std::string zsh_action(Takes takes) {
     case Takes::text: return " ";
     case Takes::run: return "_tern_runs";
     case Takes::run_file: return "_tern_run_files";
+    case Takes::launched: return "_tern_launched";
     case Takes::recipe: return "_tern_recipes";
     case Takes::option: return fmt::format("compadd -S \"\" -- {}=", option_keys("= "));
     case Takes::file: return "_files";

@@ -99,8 +99,14 @@ TEST(CommandTable, IsWhatTheHelpListsInItsOrder) {
   size_t position = 0;
   for (const Command& command : command_table()) {
     if (command.hidden) continue;
-    const std::string line = "\n  " + std::string(command.name) + " ";
-    const size_t found = std::string(kTernHelp).find(line, position);
+    // On a line of its own, or after others of its kind.
+    const std::string help = kTernHelp;
+    size_t found = std::string::npos;
+    for (const std::string before : {"\n  ", ", "}) {
+      for (const std::string after : {" ", ","}) {
+        found = std::min(found, help.find(before + std::string(command.name) + after, position));
+      }
+    }
     ASSERT_NE(found, std::string::npos) << command.name;
     position = found;
   }
@@ -113,6 +119,7 @@ class BashCompletion : public testing::Test {
     std::ofstream(place_ / "tern") << R"(#!/bin/sh
 case "$*" in
   "recipes --names") printf 'cifar10\nfashion-mnist\n' ;;
+  "status --names") printf 'night\n' ;;
   "ls --names") printf 'demo\ndemo 2\n$(touch pwned)\n`touch pwned`\n' ;;
 esac
 )";
@@ -172,6 +179,12 @@ TEST_F(BashCompletion, CompletesRunsAndExecutesNoName) {
   EXPECT_THAT(complete({"train", "x", "--run", "de"}), Contains("demo"));
   EXPECT_THAT(complete({"rm", "demo", "d"}), Contains("demo"));
   EXPECT_FALSE(fs::exists(place_ / "pwned"));
+}
+
+TEST_F(BashCompletion, CompletesLaunchedRuns) {
+  for (const char* command : {"status", "logs", "connect", "stop", "preempt", "down"}) {
+    EXPECT_THAT(complete({command, "n"}), ElementsAre("night")) << command;
+  }
 }
 
 TEST_F(BashCompletion, CompletesFoldersOfRunsByPath) {

@@ -14,11 +14,11 @@ A run that was interrupted continues, to the bit, when you type the same again.
   plan FILE        what a run will do, how long and for how much
   eval DIR         the accuracy of a run's weights, on any data
   predict DIR P... what a run's weights see in pictures
+  launch FILE      train on other machines; `launch ... -- PROGRAM` runs any
+  status, logs, connect, stop, preempt, down   for a launched run
   data             data sets: import, ls, verify, show, bench
   report DIR       how a run ended and why; --json for programs
-  ls               the runs in runs/, or ls URI: status, step, accuracy, size
-  checkpoints DIR  what a run has saved, and what it can be branched from
-  rm DIR           remove a run
+  ls, checkpoints, rm   the runs in runs/ or URI; what one has saved; remove it
   run              runs as a whole: copy, also from one cloud to another
   store            buckets: ls, cp, cat, rm, mb, bench
   tensorboard DIR  show runs in TensorBoard

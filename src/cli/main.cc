@@ -23,6 +23,15 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// tern/ below the folder that the variable names, else below ~/`usual`; empty without a home.
+std::filesystem::path own_folder(const char* variable, const char* usual) {
+  if (const std::string given = environment(variable); !given.empty()) {
+    return std::filesystem::path(given) / "tern";
+  }
+  const std::string home = environment("HOME");
+  return home.empty() ? std::filesystem::path() : std::filesystem::path(home) / usual / "tern";
+}
+
 Result<Surroundings> look_around() {
   Surroundings around;
   std::error_code error;
@@ -37,11 +46,10 @@ Result<Surroundings> look_around() {
   around.library_path = environment("LD_LIBRARY_PATH");
   around.certificates = environment("CURL_CA_BUNDLE");
   if (around.certificates.empty()) around.certificates = environment("SSL_CERT_FILE");
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
-    around.cache = std::filesystem::path(cache) / "tern";
-  } else if (const std::string home = environment("HOME"); !home.empty()) {
-    around.cache = std::filesystem::path(home) / ".cache/tern";
-  }
+  around.cache = own_folder("XDG_CACHE_HOME", ".cache");
+  around.state = own_folder("XDG_STATE_HOME", ".local/state");
+  around.runtime = environment("XDG_RUNTIME_DIR");
+  around.ssh_config = environment("TERN_SSH_CONFIG");
   around.cloud.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);

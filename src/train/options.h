@@ -284,4 +284,19 @@ inline void describe(OptionSet& set, TrainOptions& options) {
            .across_ranks = AcrossRanks::may_differ});
 }
 
+// What `tern launch` does on a machine before the run begins there.
+struct LaunchOptions {
+  std::vector<std::string> setup;
+};
+
+inline void describe(OptionSet& set, LaunchOptions& options) {
+  set.add("setup", &options.setup,
+          {.help = "Commands that `tern launch` runs on each machine before the run begins there, "
+                   "each by `sh -c` in the home folder, in order: to install what the run needs, "
+                   "or to mount a file system. They run once on a machine, and again when one of "
+                   "them is changed or has failed.",
+           .on_resume = OnResume::may_change,
+           .across_ranks = AcrossRanks::may_differ});
+}
+
 }  // namespace tern

@@ -87,6 +87,8 @@ OptionSet describe_run(RunConfig& config) {
   set.section("checkpoint", "How often the run is saved, and how much is kept.", config.checkpoint);
   set.section("lease", "When a process may take over a run from another machine.", config.lease);
   set.section("preempt", "Who is asked whether this machine will go.", config.preempt);
+  set.section("launch", "What is done on a machine before a launched run begins there.",
+              config.launch);
   set.list("data_phase",
            "Stretches of epochs with their own image size, batch or data; none: one phase, as the "
            "rest says. docs/phases.md explains them.",

@@ -30,6 +30,7 @@ struct RunConfig {
   CheckpointOptions checkpoint;
   LeaseOptions lease;
   PreemptOptions preempt;
+  LaunchOptions launch;
   std::vector<DataPhaseOptions> data_phase;  // none: one phase, as the rest says
   std::vector<LrPhaseOptions> lr_phase;
 };
