@@ -10,7 +10,6 @@
 #include "cli/find_libtorch.h"
 #include "cli/find_trainer.h"
 #include "cli/python_torch.h"
-#include "cli/trainer_environment.h"
 #include "preempt/signal_watcher.h"
 
 namespace tern {
@@ -57,6 +56,18 @@ Result<TrainerPrograms> find_trainer_programs(const Surroundings& surroundings) 
   return programs;
 }
 
+std::vector<EnvironmentChange> trainer_changes(const Surroundings& surroundings,
+                                               const TrainerPrograms& programs,
+                                               const TrainerStart& start) {
+  const int64_t cores = start.cores > 0 ? start.cores : usable_cores();
+  std::vector<EnvironmentChange> changes = trainer_environment(
+      programs.libtorch, surroundings.library_path, start.threads > 0 ? start.threads : cores,
+      cores, start.portable ? Arithmetic::portable : Arithmetic::native,
+      surroundings.own_libraries());
+  changes.push_back({kStartedVariable, std::to_string(start.started.count())});
+  return changes;
+}
+
 Error become_trainer(const Surroundings& surroundings, const TrainerStart& start) {
   std::optional<TrainerPrograms> programs = start.programs;
   if (!programs) {
@@ -64,13 +75,8 @@ Error become_trainer(const Surroundings& surroundings, const TrainerStart& start
     if (!found) return found.error();
     programs = std::move(*found);
   }
-  const int64_t cores = usable_cores();
-  std::vector<EnvironmentChange> environment = trainer_environment(
-      programs->libtorch, surroundings.library_path, start.threads > 0 ? start.threads : cores,
-      cores, start.portable ? Arithmetic::portable : Arithmetic::native,
-      surroundings.own_libraries());
-  environment.push_back({kStartedVariable, std::to_string(start.started.count())});
-  return become(programs->trainer, start.arguments, environment);
+  return become(programs->trainer, start.arguments,
+                trainer_changes(surroundings, *programs, start));
 }
 
 }  // namespace tern

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/trainer_environment.h"
 #include "core/clock.h"
 #include "core/result.h"
 
@@ -23,11 +24,17 @@ Result<TrainerPrograms> find_trainer_programs(const Surroundings& surroundings);
 struct TrainerStart {
   Arguments arguments;  // of tern-train; the first names its mode unless it trains
   int64_t threads = 0;  // that compute; 0: one per core
+  int64_t cores = 0;    // that those threads have for themselves; 0: all of the machine
   bool portable = false;
   Nanoseconds started{0};  // time_since_boot() when the command began
   std::optional<TrainerPrograms>
       programs;  // where they were found before; else they are looked for
 };
+
+// What tern-train's environment has to differ in from ours.
+std::vector<EnvironmentChange> trainer_changes(const Surroundings& surroundings,
+                                               const TrainerPrograms& programs,
+                                               const TrainerStart& start);
 
 // Finds tern-train and LibTorch, sets the environment that it reads when it is loaded and exec()s:
 // returns only if that fails. Signals are blocked from here on, and wait for tern-train.

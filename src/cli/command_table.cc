@@ -10,6 +10,7 @@ constexpr Flag kTrainFlags[] = {
     {"--run", "the run's folder or address, or its name in runs/", Takes::run},
     {"--set", "set one option, over the run file", Takes::option},
     {"--steps", "stop after this step", Takes::text},
+    {"--ranks", "so many processes share each batch", Takes::text},
     {"--halt-file", "save and leave once this file exists", Takes::file},
     {"--on-event", "a command to run when this process ends", Takes::text},
     {"--from", "begin with a checkpoint of another run, DIR@STEP", Takes::run},

@@ -33,8 +33,8 @@ const char kTrainHelp[] =
     R"(tern train: train on this machine, or continue where the run was left.
 
   tern train FILE [--run DIR] [--set key=value]... [--steps N]
-                  [--halt-file PATH] [--on-event CMD] [--from DIR[@STEP]]
-                  [--init WEIGHTS] [--fresh] [--create]
+                  [--ranks N] [--halt-file PATH] [--on-event CMD]
+                  [--from DIR[@STEP]] [--init WEIGHTS] [--fresh] [--create]
 
   FILE              a run file, or the name of a recipe (see `tern recipes`)
   --run DIR         the run's folder; a NAME without '/' stands for runs/NAME.
@@ -43,6 +43,8 @@ const char kTrainHelp[] =
                     az://account/container/prefix
   --set key=value   set one option, over the run file; may be given many times
   --steps N         stop after step N and change nothing else; 0 is no limit
+  --ranks N         N processes share each batch; one that dies is started again
+                    while the others go on
   --halt-file PATH  save and leave as preempted once this file exists; if it
                     exists at the start, nothing is trained
   --on-event CMD    when this process is done, failed, preempted or stopped, run

@@ -1,12 +1,14 @@
 // `tern train`: checks the run file, finds LibTorch, sets the environment it needs and becomes
-// tern-train, which does the work under the same pid.
+// tern-train, which does the work under the same pid; or with --ranks supervises several of them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/become_trainer.h"
 #include "cli/command.h"
 #include "cli/fetch_data.h"
+#include "cli/supervise_ranks.h"
 #include "cli/trainer_environment.h"
 #include "core/stdio.h"
 #include "train/branch_source.h"
@@ -91,12 +93,19 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
     if (fetched != kExitDone) return fetched;
   }
   ASSIGN_OR_RETURN(const int64_t recorded, find_threads(surroundings, request, config, run));
-  return become_trainer(surroundings,
-                        {.arguments = arguments,
-                         .threads = decide_threads(recorded, config.train.threads, usable_cores()),
-                         .portable = config.train.portable,
-                         .started = started,
-                         .programs = std::move(programs)});
+  const int64_t cores = std::max<int64_t>(1, usable_cores() / config.ranks.count);
+  const TrainerStart start{.arguments = arguments,
+                           .threads = decide_threads(recorded, config.train.threads, cores),
+                           .cores = cores,
+                           .portable = config.train.portable,
+                           .started = started,
+                           .programs = std::move(programs)};
+  if (config.ranks.count == 1) return become_trainer(surroundings, start);
+  return supervise_ranks(surroundings, {.trainer = start,
+                                        .ranks = config.ranks,
+                                        .preempt = config.preempt,
+                                        .run = run.to_string(),
+                                        .halt_file = request.halt_file});
 }
 
 }  // namespace tern

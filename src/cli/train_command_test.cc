@@ -35,7 +35,11 @@ class TrainCommandTest : public testing::Test {
   }
 
   // Returns only if tern-train could not be started.
-  Result<int> train() { return train_command(surroundings_, {(folder_ / "my.toml").string()}); }
+  Result<int> train(const Arguments& more = {}) {
+    Arguments arguments = {(folder_ / "my.toml").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return train_command(surroundings_, arguments);
+  }
 
   fs::path folder_;
   Surroundings surroundings_;
@@ -66,6 +70,32 @@ TEST_F(TrainCommandTest, AWrongRunFileIsRefusedBeforeSignalsAreHeldBack) {
   sigset_t blocked;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
   EXPECT_FALSE(sigismember(&blocked, SIGINT));
+}
+
+TEST_F(TrainCommandTest, WithRanksItStaysAndStartsSeveralTrainers) {
+  make_trainer(
+      "#!/bin/sh\n"
+      "echo id=$TERN_RANK_ID at=$TERN_RANK_ADDRESS threads=$TERN_THREADS \"$@\" >&2\n"
+      "exit 75\n");
+  const auto supervise = [this] {
+    const Result<int> code = train({"--ranks", "3", "--set", "train.threads=2"});
+    _exit(code ? *code : 99);
+  };
+  EXPECT_EXIT(supervise(), testing::ExitedWithCode(75),
+              "\\[rank 2\\] id=2 at=127.0.0.1:[0-9]+ threads=2 .*my.toml --ranks 3");
+}
+
+TEST_F(TrainCommandTest, ATrainerThatDoesNotStartIsAnErrorWithRanksToo) {
+  make_trainer(
+      "\x7f"
+      "ELF for another machine");
+  const auto supervise = [this] { _exit(static_cast<int>(train({"--ranks", "2"}).error().code)); };
+  EXPECT_EXIT(supervise(), testing::ExitedWithCode(static_cast<int>(Code::unavailable)), "");
+}
+
+TEST_F(TrainCommandTest, OneRankIsPlainTraining) {
+  make_trainer("#!/bin/sh\necho id=${TERN_RANK_ID:-none} >&2\n");
+  EXPECT_EXIT(train({"--ranks", "1"}), testing::ExitedWithCode(0), "id=none");
 }
 
 }  // namespace

@@ -87,6 +87,8 @@ OptionSet describe_run(RunConfig& config) {
   set.section("checkpoint", "How often the run is saved, and how much is kept.", config.checkpoint);
   set.section("lease", "When a process may take over a run from another machine.", config.lease);
   set.section("preempt", "Who is asked whether this machine will go.", config.preempt);
+  set.section("ranks", "How many processes train together; docs/ranks.md explains them.",
+              config.ranks);
   set.section("launch", "What is done on a machine before a launched run begins there.",
               config.launch);
   set.list("data_phase",
@@ -163,6 +165,7 @@ Result<RunConfig> load_run_config(const TrainRequest& request, const std::vector
     }
   }
   if (request.steps >= 0) config.train.steps = request.steps;
+  if (request.ranks > 0) config.ranks.count = request.ranks;
   if (config.recipe.empty()) config.recipe = path.stem().string();
 
   const std::vector<Problem> found = problems;

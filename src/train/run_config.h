@@ -12,6 +12,7 @@
 #include "loader/options.h"
 #include "model/options.h"
 #include "preempt/options.h"
+#include "ranks/options.h"
 #include "storage/options.h"
 #include "train/options.h"
 
@@ -30,6 +31,7 @@ struct RunConfig {
   CheckpointOptions checkpoint;
   LeaseOptions lease;
   PreemptOptions preempt;
+  RanksOptions ranks;
   LaunchOptions launch;
   std::vector<DataPhaseOptions> data_phase;  // none: one phase, as the rest says
   std::vector<LrPhaseOptions> lr_phase;
@@ -48,6 +50,7 @@ struct TrainRequest {
   std::string from;                      // --from: begin with another run's checkpoint; empty: none
   std::string init;                      // --init: weights to begin with; empty: as the file says
   std::string on_event;                  // --on-event: told when the process ends; empty: nobody
+  int64_t ranks = 0;                     // --ranks; 0: not given
   bool fresh = false;
   bool create = false;  // --create: make the bucket if it is not there
 };

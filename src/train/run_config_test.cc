@@ -291,7 +291,7 @@ TEST(TrainFlags, AreReadInAnyOrder) {
   const auto request =
       parse_train_flags({"--set", "schedule.drop_epochs=[1, 2]", "my.toml", "--set=a=b=c", "--run",
                          "demo", "--steps", "7", "--halt-file", "preempt.txt", "--fresh", "--from",
-                         "old@12", "--on-event", "echo $TERN_EVENT; date"});
+                         "old@12", "--ranks", "3", "--on-event", "echo $TERN_EVENT; date"});
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->file, "my.toml");
   EXPECT_EQ(request->run, "demo");
@@ -300,6 +300,7 @@ TEST(TrainFlags, AreReadInAnyOrder) {
   EXPECT_EQ(request->halt_file, "preempt.txt");
   EXPECT_EQ(request->from, "old@12");
   EXPECT_EQ(request->on_event, "echo $TERN_EVENT; date");
+  EXPECT_EQ(request->ranks, 3);
   EXPECT_TRUE(request->fresh);
 }
 
@@ -331,6 +332,9 @@ TEST(TrainFlags, WrongOrMissingValuesAreRefused) {
                                                        {"a", "--on-event", ""},
                                                        {"a", "--halt-file", ""},
                                                        {"a", "--steps", "2.5"},
+                                                       {"a", "--ranks", "0"},
+                                                       {"a", "--ranks", "two"},
+                                                       {"a", "--ranks", "1025"},
                                                        {"a", "--steps"},
                                                        {"a", "--set"},
                                                        {"a", "--run"},
@@ -343,6 +347,13 @@ TEST(TrainFlags, WrongOrMissingValuesAreRefused) {
 }
 
 constexpr char kResnet[] = "train.epochs = 4\nmodel.name = 'resnet18'\nimage.size = 32\n";
+
+TEST_F(RunConfigTest, RanksMustFitTogether) {
+  EXPECT_THAT(problems_of("[ranks]\ncount = 4\nmin = 2\nmax = 3\n"), IsEmpty());
+  EXPECT_THAT(problems_of("[ranks]\ncount = 2\nmin = 3\n"), SizeIs(1));
+  EXPECT_THAT(problems_of("[ranks]\ncount = 4\nmin = 3\nmax = 2\n"), SizeIs(1));
+  EXPECT_THAT(problems_of("[ranks]\nheartbeat = 5\ntimeout = 10\n"), SizeIs(1));
+}
 
 TEST_F(RunConfigTest, PhasesThatFollowEachOtherAreTaken) {
   EXPECT_THAT(problems_of(std::string(kResnet) + R"(

@@ -183,6 +183,24 @@ void check_lr_phases(const RunConfig& config, std::vector<Conflict>& conflicts) 
   }
 }
 
+void check_ranks(const RunConfig& config, std::vector<Conflict>& conflicts) {
+  const RanksOptions& ranks = config.ranks;
+  const int64_t most = ranks.max == 0 ? ranks.count : std::min(ranks.max, ranks.count);
+  if (ranks.min > most) {
+    conflicts.push_back({{"ranks.min", "ranks.max", "ranks.count"},
+                         fmt::format("ranks.min is {}, and no more than {} ranks take part; lower "
+                                     "it, or raise ranks.count (--ranks) and ranks.max",
+                                     ranks.min, most)});
+  }
+  if (ranks.timeout < 4 * ranks.heartbeat) {
+    conflicts.push_back(
+        {{"ranks.timeout", "ranks.heartbeat"},
+         fmt::format("ranks.timeout is {}, which fewer than four heartbeats of {} "
+                     "fit into; raise it",
+                     format_duration(ranks.timeout), format_duration(ranks.heartbeat))});
+  }
+}
+
 }  // namespace
 
 std::vector<Conflict> find_conflicts(const RunConfig& config) {
@@ -203,6 +221,7 @@ std::vector<Conflict> find_conflicts(const RunConfig& config) {
   check_model(config, conflicts);
   check_data_phases(config, conflicts);
   check_lr_phases(config, conflicts);
+  check_ranks(config, conflicts);
   return conflicts;
 }
 

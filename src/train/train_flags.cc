@@ -36,6 +36,14 @@ std::string check_step_count(const std::string& text) {
   return fmt::format("'{}' is no number of steps; write 0 or more", text);
 }
 
+std::string check_rank_count(const std::string& text) {
+  int64_t ranks = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, ranks);
+  if (failure == std::errc{} && rest == end && ranks >= 1 && ranks <= kRanksMax) return "";
+  return fmt::format("'{}' is no number of ranks; write 1 to {}", text, kRanksMax);
+}
+
 // An unset variable of a script must not mean "not given".
 std::string check_not_empty(const std::string& text) {
   return text.empty() ? "is given and empty; write a value, or leave the flag out" : "";
@@ -49,6 +57,7 @@ void add_train_flags(CLI::App& app, TrainRequest& request) {
   // One value each: a list that takes all it can get would also take FILE.
   app.add_option("--set", request.assignments)->allow_extra_args(false);
   app.add_option("--steps", request.steps)->check(check_step_count);
+  app.add_option("--ranks", request.ranks)->check(check_rank_count);
   app.add_option("--halt-file", request.halt_file)->check(check_not_empty);
   app.add_option("--from", request.from)->check(check_not_empty);
   app.add_option("--init", request.init)->check(check_not_empty);

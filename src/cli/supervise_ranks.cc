@@ -1,0 +1,118 @@
+#include "cli/supervise_ranks.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+
+#include "core/log.h"
+#include "core/machine.h"
+#include "core/stdio.h"
+#include "preempt/cloud_watch.h"
+#include "preempt/file_watcher.h"
+#include "preempt/signal_watcher.h"
+#include "ranks/supervisor.h"
+#include "train/exit_codes.h"
+
+namespace tern {
+namespace {
+
+std::vector<std::string> changed_environment(const std::vector<EnvironmentChange>& changes) {
+  const auto is_changed = [&changes](std::string_view entry) {
+    return std::ranges::any_of(changes, [entry](const EnvironmentChange& change) {
+      return entry.substr(0, entry.find('=')) == change.name;
+    });
+  };
+  std::vector<std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (!is_changed(*entry)) environment.emplace_back(*entry);
+  }
+  for (const EnvironmentChange& change : changes) {
+    if (change.value) environment.push_back(change.name + "=" + *change.value);
+  }
+  return environment;
+}
+
+RankCommand command_of(const Surroundings& surroundings, const TrainerStart& trainer,
+                       bool has_begun) {
+  TrainerStart start = trainer;
+  if (has_begun) {
+    start.started = time_since_boot();
+    // The run has begun anew; what it has done since must not be set aside.
+    std::erase_if(start.arguments,
+                  [](const std::string& argument) { return argument.starts_with("--fresh"); });
+  }
+  return {
+      .arguments = start.arguments,
+      .environment = changed_environment(trainer_changes(surroundings, *start.programs, start))};
+}
+
+// What no other try of the same process would change, and what is no failure at all.
+bool is_final(int exit_code) {
+  switch (exit_code) {
+    case kExitDone:
+    case kExitUsage:
+    case kExitNotFound:
+    case kExitCorrupt:
+    case kExitPrecondition:
+    case kExitLostLease:
+    case kExitDiverged:
+    case kExitStopped:
+    case kExitPreempted:
+    case kExitInterruptedTwice: return true;
+    default: return false;
+  }
+}
+
+// A closed stdout (`| head`) loses the line and nothing else.
+void write_stdout(std::string_view line) {
+  while (!line.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, line.data(), line.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    line.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
+Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& start) {
+  // A pipe that nobody reads any more (`| head`) must not end a run.
+  std::signal(SIGPIPE, SIG_IGN);
+  SystemClock clock;
+  Log log(clock, Level::info);
+  NoticeBoard board;
+  // The ranks die with this process.
+  ASSIGN_OR_RETURN(const auto signals,
+                   SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
+  CloudWatch cloud({.options = start.preempt,
+                    .machine = read_machine(),
+                    .variable = surroundings.cloud.variable,
+                    .board = &board,
+                    .clock = &clock,
+                    .log = &log});
+  std::optional<FileWatcher> halt_file;
+  if (!start.halt_file.empty()) halt_file.emplace(board, clock, start.halt_file);
+
+  Supervisor supervisor(
+      {.options = start.ranks,
+       .run = start.run,
+       .program = start.trainer.programs->trainer,
+       .command =
+           [&](bool has_begun) { return command_of(surroundings, start.trainer, has_begun); },
+       .is_final = is_final,
+       .out = write_stdout,
+       .err = [](std::string_view line) { write_stderr(line); },
+       .board = &board,
+       .clock = &clock,
+       .log = &log});
+  ASSIGN_OR_RETURN(const int exit_code, supervisor.run());
+  // Last of all: the machine may be gone a moment later.
+  if (exit_code == kExitPreempted) cloud.machine_may_go();
+  return exit_code;
+}
+
+}  // namespace tern
