@@ -50,11 +50,12 @@ TEST(DataSummary, WithoutATerminalNothingIsCutOff) {
 
 TEST(DataSummary, TheMeanSizeIsNeverNothing) {
   IndexContent content = long_content();
+  content.entries[0].format = static_cast<uint8_t>(ImageFormat::jpeg);  // of any length
+  content.entries[0].channels = 3;
   content.entries[0].width = 41;
   EXPECT_THAT(summary_of(content, SummaryWidth::all), HasSubstr(" high, 2 pixels in the mean"));
-  content.entries[0].width = content.entries[0].height = 20'000;
-  EXPECT_THAT(summary_of(content, SummaryWidth::all),
-              HasSubstr(" high, 10.00 million in the mean"));
+  content.entries[0].width = content.entries[0].height = 4000;
+  EXPECT_THAT(summary_of(content, SummaryWidth::all), HasSubstr(" high, 0.40 million in the mean"));
 }
 
 TEST(DataSummary, FitsAScreen) {
