@@ -70,7 +70,6 @@ class Child {
  public:
   static Result<Child> start(const ChildSetup& setup);
 
-  int exit_code() const { return exit_code_; }
   void signal_group(int number) const { kill(-pid_, number); }
   // Waits for something to happen, at most `wait` (negative: as long as it takes), and takes what
   // comes. False once the child has ended and all that it said is taken.
@@ -108,7 +107,6 @@ class Child {
   size_t given_ = 0;
   bool out_open_ = true;
   bool err_open_ = true;
-  int exit_code_ = 0;
   ChildAnswer answer_;
 };
 
