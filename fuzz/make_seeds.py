@@ -450,6 +450,49 @@ def azures():
     keep("azure", "page", b"<html><body>It works!</body></html>\x00")
 
 
+def ranks():
+    """Parts that happen one after the other: fuzz_ranks.cc. An odd last byte asks for the hub."""
+    def number(value):
+        return struct.pack("<q", value)
+
+    def text(value):
+        return struct.pack("<I", len(value)) + value
+
+    def frame(message, *fields):
+        payload = bytes([message]) + b"".join(fields)
+        return struct.pack("<I", len(payload)) + payload
+
+    def parts(*happenings):
+        return b"".join(struct.pack("<H", len(h)) + h for h in happenings) + b"\x01"
+
+    def says(place, *frames):
+        return bytes([place * 8 + 5]) + b"".join(frames)
+
+    first, second = b"\x01", b"\x09"
+    join = frame(24, number(1), number(-1), text(b"a"), text(b"x = 1\n"))
+    other = frame(24, number(1), number(3), text(b"b"), text(b"x = 2\n"))
+    beat = frame(33, number(4), struct.pack("<d", 1.0), text(b"batch 7"))
+    keys = (frame(16, number(1), text(b"k"), text(b"v")), frame(17, number(2), text(b"k")),
+            frame(18, number(3), text(b"n"), number(-5)),
+            frame(19, number(4), text(b"k"), text(b"v"), text(b"w")),
+            frame(22, number(5), number(2), text(b"k"), text(b"gone")),
+            frame(21, number(6), number(1), text(b"k")), frame(20, number(7), text(b"k")),
+            frame(23, number(8)), frame(32, number(5)))
+    keep("ranks", "keys", parts(first, says(0, *keys)))
+    keep("ranks", "two_join", parts(first, second, says(0, join), says(1, join), says(1, beat),
+                                    b"\x02", says(1, join)))
+    keep("ranks", "settings_differ", parts(first, second, says(0, join), says(1, other)))
+    keep("ranks", "leaves", parts(first, says(0, join), b"\x7b", says(0, frame(34, text(b"done")))))
+    keep("ranks", "stranger", parts(b"\x00", says(0, frame(2, b"\x01", text(b"n" * 32), number(0),
+                                                         number(1), number(2), text(b"p" * 32)))))
+    keep("ranks", "answer", frame(48, number(1), b"\x01", text(b"v")) + frame(
+        48, number(1), b"\x01", text(b"\x18" + number(1) + number(0) + number(1) + number(-1) +
+                                     number(-1) + text(b"machine 0"))) + b"\x00")
+    keep("ranks", "notice", frame(51, b"\x01", text(b"SIGINT"), number(5), number(0),
+                                  text(b"id")) + b"\x00")
+
+
 if __name__ == "__main__":
-    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards, weights, s3s, azures):
+    for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards, weights, s3s, azures,
+                 ranks):
         make()
