@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""How soon does a run go on when one of its ranks is killed? Beside torchrun, with the same small net.
+
+    cmake --build build/release --target tern tern-train
+    bench/rank_recovery.py [--ranks 3] [--kills 20] [--peers PYTHON] [--skip-torchrun]
+
+Prints, for Tern: the time from the command to the first step, and from each SIGKILL of a random rank
+to the survivors' next step and to the first step at full strength. For torchrun (PYTHON has torch
+2.11): the time from the command to the first step and from the kill to the next one, and how many of
+the kills it survived. What the supervisor costs is printed last: memory, and CPU time while idle.
+
+Data: Fashion-MNIST as the recipe fetches it, or --data DIR.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SURVIVORS_LIMIT_S = 0.15
+FULL_LIMIT_S = 0.8
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+TORCHRUN_SCRIPT = '''
+import os, sys, time
+import torch, torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+net = nn.Sequential(nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 5), nn.ReLU(),
+                    nn.MaxPool2d(2), nn.Flatten(), nn.Linear(512, 10))
+net = DistributedDataParallel(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+x, y = torch.randn(128 // world, 1, 28, 28), torch.randint(10, (128 // world,))
+step = 0
+while True:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    step += 1
+    with open(sys.argv[1] + f"/{rank}", "a") as log:
+        log.write(f"{time.time()} {world} {step} {os.getpid()}\\n")
+'''
+
+
+def wait_for(what, limit_s, condition):
+    end = time.time() + limit_s
+    while time.time() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.002)
+    raise TimeoutError(what)
+
+
+def children_of(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def title_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+    except OSError:
+        return ""
+
+
+def table(name, times):
+    if not times:
+        print(f"{name:<52} none")
+        return
+    ordered = sorted(times)
+    print(f"{name:<52} median {statistics.median(ordered):6.3f} s   worst {ordered[-1]:6.3f} s   "
+          f"of {len(ordered)}")
+
+
+class Tern:
+    """A run of `tern train --ranks`, its metrics read as they grow and its log as it is printed."""
+
+    def __init__(self, args, folder):
+        self.run = pathlib.Path(folder) / "run"
+        self.groups = []   # (time, ranks) as the supervisor tells them
+        command = [str(ROOT / "build/release/tern"), "train", "fashion-mnist", "--run", str(self.run),
+                   "--ranks", str(args.ranks), "--set", "train.epochs=1000", "--set",
+                   "train.threads=1", "--set", "ranks.restarts=1000"]
+        if args.data:
+            command += ["--set", f"data.path={args.data}"]
+        self.started = time.time()
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        text=True)
+        self.lines = []
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = re.search(r"a group has formed generation=\d+ ranks=(\d+)", line)
+            if found:
+                self.groups.append((time.time(), int(found.group(1))))
+
+    def steps(self):
+        """Bytes of the metrics: they grow with each step."""
+        return sum(path.stat().st_size for path in self.run.glob("metrics*")
+                   if path.is_file())
+
+    def ranks(self):
+        return [pid for pid in children_of(self.process.pid) if "tern-train" in title_of(pid)]
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+
+def measure_tern(args):
+    survivors, full = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        tern = Tern(args, folder)
+        try:
+            wait_for("first step", 120, tern.steps)
+            print(f"{'Tern: command to first step of ' + str(args.ranks) + ' ranks':<52} "
+                  f"{time.time() - tern.started:6.3f} s")
+            for _ in range(args.kills):
+                groups = len(tern.groups)
+                wait_for("full strength", 60,
+                         lambda: tern.groups and tern.groups[-1][1] == args.ranks)
+                before = tern.steps()
+                wait_for("a step", 60, lambda: tern.steps() > before)
+                victim = random.choice(tern.ranks())
+                groups = len(tern.groups)
+                killed = time.time()
+                os.kill(victim, signal.SIGKILL)
+                wait_for("a new group", 60, lambda: len(tern.groups) > groups)
+                before = tern.steps()
+                wait_for("the survivors' step", 60, lambda: tern.steps() > before)
+                survivors.append(time.time() - killed)
+                wait_for("all", 60, lambda: tern.groups[-1][1] == args.ranks)
+                before = tern.steps()
+                wait_for("a step of all", 60, lambda: tern.steps() > before)
+                full.append(time.time() - killed)
+            print_supervisor(tern.process.pid)
+        except TimeoutError as late:
+            print("".join(tern.lines[-20:]), file=sys.stderr)
+            print(f"Tern: waited in vain for {late}")
+        finally:
+            tern.end()
+    table(f"Tern: SIGKILL of one of {args.ranks} to the survivors' step", survivors)
+    table("Tern: ... to a step at full strength", full)
+    return {"survivors": survivors, "full": full}
+
+
+def print_supervisor(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    memory = int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+
+    def cpu():
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    before, began = cpu(), time.time()
+    time.sleep(10)
+    print(f"{'supervisor: memory, CPU while nothing happens':<52} {memory:6.1f} MB   "
+          f"{100 * (cpu() - before) / (time.time() - began):5.2f} % of a core")
+
+
+def measure_torchrun(args):
+    survived, times, first = 0, [], []
+    for _ in range(args.torchrun_kills):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "train.py"
+            script.write_text(TORCHRUN_SCRIPT)
+            steps = pathlib.Path(folder) / "steps"
+            steps.mkdir()
+            began = time.time()
+            run = subprocess.Popen(
+                [args.peers, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                 str(args.ranks), "--max-restarts", "3", str(script), str(steps)],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+            def lines():
+                return [line.split() for path in steps.iterdir()
+                        for line in path.read_text().splitlines() if len(line.split()) == 4]
+            try:
+                wait_for("torchrun's first step", 120, lines)
+                first.append(time.time() - began)
+                wait_for("all of torchrun", 60, lambda: len(list(steps.iterdir())) == args.ranks)
+                pids = {int(line[3]) for line in lines()}
+                killed = time.time()
+                os.kill(random.choice(sorted(pids)), signal.SIGKILL)
+                wait_for("torchrun again", 30,
+                         lambda: [line for line in lines() if int(line[3]) not in pids])
+                times.append(time.time() - killed)
+                survived += 1
+            except TimeoutError:
+                pass
+            finally:
+                run.terminate()
+                try:
+                    run.wait(20)
+                except subprocess.TimeoutExpired:
+                    run.kill()
+                    run.wait()
+    table(f"torchrun: command to first step of {args.ranks} ranks", first)
+    table(f"torchrun: SIGKILL of one of {args.ranks} to the next step", times)
+    print(f"{'torchrun: kills survived':<52} {survived} of {args.torchrun_kills}")
+    return {"first": first, "times": times, "survived": survived}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--torchrun-kills", type=int, default=5)
+    parser.add_argument("--data", default="")
+    parser.add_argument("--peers",
+                        default=os.path.expanduser("~/.cache/tern/peers-1/bin/python"))
+    parser.add_argument("--skip-torchrun", action="store_true")
+    parser.add_argument("--json", default="", help="also write the numbers to this file")
+    args = parser.parse_args()
+    numbers = {"tern": measure_tern(args)}
+    if not args.skip_torchrun and shutil.which(args.peers):
+        numbers["torchrun"] = measure_torchrun(args)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(numbers))
+    ours = numbers["tern"]
+    if len(ours["full"]) < args.kills:
+        sys.exit(f"only {len(ours['full'])} of {args.kills} kills were survived")
+    if statistics.median(ours["survivors"]) > SURVIVORS_LIMIT_S:
+        sys.exit(f"the survivors took longer than {SURVIVORS_LIMIT_S} s")
+    if statistics.median(ours["full"]) > FULL_LIMIT_S:
+        sys.exit(f"full strength took longer than {FULL_LIMIT_S} s")
+
+
+if __name__ == "__main__":
+    main()
