@@ -14,7 +14,6 @@
 #include "preempt/cloud_watch.h"
 #include "preempt/file_watcher.h"
 #include "preempt/signal_watcher.h"
-#include "ranks/supervisor.h"
 #include "train/exit_codes.h"
 
 namespace tern {
@@ -34,20 +33,6 @@ std::vector<std::string> changed_environment(const std::vector<EnvironmentChange
     if (change.value) environment.push_back(change.name + "=" + *change.value);
   }
   return environment;
-}
-
-RankCommand command_of(const Surroundings& surroundings, const TrainerStart& trainer,
-                       bool has_begun) {
-  TrainerStart start = trainer;
-  if (has_begun) {
-    start.started = time_since_boot();
-    // The run has begun anew; what it has done since must not be set aside.
-    std::erase_if(start.arguments,
-                  [](const std::string& argument) { return argument.starts_with("--fresh"); });
-  }
-  return {
-      .arguments = start.arguments,
-      .environment = changed_environment(trainer_changes(surroundings, *start.programs, start))};
 }
 
 // What no other try of the same process would change, and what is no failure at all.
@@ -79,6 +64,20 @@ void write_stdout(std::string_view line) {
 
 }  // namespace
 
+RankCommand rank_command(const Surroundings& surroundings, const TrainerStart& trainer,
+                         bool has_begun) {
+  TrainerStart start = trainer;
+  if (has_begun) {
+    start.started = time_since_boot();
+    // The run has begun anew; what it has done since must not be set aside.
+    std::erase_if(start.arguments,
+                  [](const std::string& argument) { return argument.starts_with("--fresh"); });
+  }
+  return {
+      .arguments = start.arguments,
+      .environment = changed_environment(trainer_changes(surroundings, *start.programs, start))};
+}
+
 Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& start) {
   // A pipe that nobody reads any more (`| head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
@@ -102,7 +101,7 @@ Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& 
        .run = start.run,
        .program = start.trainer.programs->trainer,
        .command =
-           [&](bool has_begun) { return command_of(surroundings, start.trainer, has_begun); },
+           [&](bool has_begun) { return rank_command(surroundings, start.trainer, has_begun); },
        .is_final = is_final,
        .out = write_stdout,
        .err = [](std::string_view line) { write_stderr(line); },

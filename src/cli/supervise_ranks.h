@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "preempt/options.h"
 #include "ranks/options.h"
+#include "ranks/supervisor.h"
 
 namespace tern {
 
@@ -17,6 +18,11 @@ struct RanksStart {
   std::string run;        // for people
   std::string halt_file;  // empty: none
 };
+
+// How one of them is started; `has_begun` once the group has formed for the first time. REQUIRES:
+// its programs.
+RankCommand rank_command(const Surroundings& surroundings, const TrainerStart& trainer,
+                         bool has_begun);
 
 // Blocks until the run has ended; the exit code of the rank that led. Watches for notices, for all
 // ranks. Call from the main thread, with signals blocked: the ranks end with it.

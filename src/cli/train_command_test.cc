@@ -1,4 +1,5 @@
 // What tern-train finds when `tern train` has become it. The real one is tested in tests/.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <fstream>
 
 #include "cli/command.h"
+#include "cli/supervise_ranks.h"
 
 namespace tern {
 namespace {
@@ -91,6 +93,20 @@ TEST_F(TrainCommandTest, ATrainerThatDoesNotStartIsAnErrorWithRanksToo) {
       "ELF for another machine");
   const auto supervise = [this] { _exit(static_cast<int>(train({"--ranks", "2"}).error().code)); };
   EXPECT_EXIT(supervise(), testing::ExitedWithCode(static_cast<int>(Code::unavailable)), "");
+}
+
+TEST_F(TrainCommandTest, ARankThatIsStartedAgainDoesNotBeginTheRunAnew) {
+  const TrainerStart start{.arguments = {"my.toml", "--fresh", "--ranks", "2"},
+                           .threads = 1,
+                           .started = Nanoseconds(5),
+                           .programs = TrainerPrograms{"tern-train", folder_}};
+  const RankCommand first = rank_command(surroundings_, start, /*has_begun=*/false);
+  EXPECT_THAT(first.arguments, testing::ElementsAre("my.toml", "--fresh", "--ranks", "2"));
+  EXPECT_THAT(first.environment, testing::Contains("TERN_STARTED_NS=5"));
+  const RankCommand again = rank_command(surroundings_, start, /*has_begun=*/true);
+  EXPECT_THAT(again.arguments, testing::ElementsAre("my.toml", "--ranks", "2"));
+  EXPECT_THAT(again.environment, testing::Not(testing::Contains("TERN_STARTED_NS=5")));
+  EXPECT_THAT(again.environment, testing::Contains("TERN_THREADS=1"));
 }
 
 TEST_F(TrainCommandTest, OneRankIsPlainTraining) {
