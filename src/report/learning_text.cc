@@ -90,12 +90,27 @@ std::string use_text(const RunReport& report) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// "3, 1 lost, at most 0.09 s without a step, 1.2 MB sent a step"
+std::string ranks_text(const RunReport& report) {
+  if (!report.ranks) return "";
+  const RanksLine& ranks = *report.ranks;
+  std::string text = format_count(ranks.world);
+  if (ranks.lost > 0) {
+    text += fmt::format(", {} lost, at most {:.2f} s without a step", format_count(ranks.lost),
+                        ranks.longest_gap_s);
+  }
+  if (ranks.bytes_per_step) {
+    text += fmt::format(", each sends {} a step", format_bytes(*ranks.bytes_per_step));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string percent(double share) { return fmt::format("{:.2f} %", share * 100.0); }
 
 size_t LearningRows::count() const {
-  const std::string* rows[] = {&weights, &diverged, &target, &worst_classes, &use};
+  const std::string* rows[] = {&weights, &diverged, &target, &worst_classes, &use, &ranks};
   return static_cast<size_t>(
       std::ranges::count_if(rows, [](const std::string* row) { return !row->empty(); }));
 }
@@ -105,7 +120,8 @@ LearningRows learning_rows(const RunReport& report) {
           .diverged = diverged_text(report),
           .target = target_text(report),
           .worst_classes = worst_classes_text(report),
-          .use = use_text(report)};
+          .use = use_text(report),
+          .ranks = ranks_text(report)};
 }
 
 }  // namespace tern

@@ -1,5 +1,5 @@
 // The rows of a report that only some runs have: given weights, divergence, a target, the worst
-// classes, what was used.
+// classes, what was used, ranks.
 #pragma once
 
 #include <string>
@@ -16,6 +16,7 @@ struct LearningRows {
   std::string target;
   std::string worst_classes;
   std::string use;
+  std::string ranks;
 
   size_t count() const;
 };

@@ -20,7 +20,11 @@ json text_or_null(const std::string& text) { return text.empty() ? json(nullptr)
 
 json seconds_json(const SpanSeconds& seconds) {
   json object = json::object();
-  for (const Span span : kAllSpans) object[std::string(span_name(span))] = seconds[span];
+  for (const Span span : kAllSpans) {
+    // Only ranks wait for each other.
+    if (span == Span::communication && seconds[span] == 0) continue;
+    object[std::string(span_name(span))] = seconds[span];
+  }
   return object;
 }
 
@@ -51,6 +55,16 @@ json use_json(const RunReport& report) {
           {"values", values}};
 }
 
+json ranks_json(const RanksLine& ranks) {
+  return {{"world", ranks.world},
+          {"generations", ranks.generations},
+          {"lost", ranks.lost},
+          {"longest_gap_seconds", ranks.longest_gap_s},
+          {"bytes_per_step", or_null(ranks.bytes_per_step)},
+          {"slowest", text_or_null(ranks.slowest)},
+          {"slowest_seconds", ranks.slowest_seconds}};
+}
+
 // Where the time went, what was used, on what.
 void add_resources(json& object, const RunReport& report) {
   object["seconds"] = seconds_json(report.seconds);
@@ -61,6 +75,7 @@ void add_resources(json& object, const RunReport& report) {
   object["peak_memory_bytes"] = or_null(report.peak_memory_bytes);
   object["gpu"] = report.gpu ? gpu_json(*report.gpu) : json(nullptr);
   object["use"] = use_json(report);
+  if (report.ranks) object["ranks"] = ranks_json(*report.ranks);
   object["machine"] = report.machine ? machine_json(*report.machine) : json(nullptr);
   object["device"] = text_or_null(report.device);
   object["libtorch"] = text_or_null(report.libtorch);

@@ -30,11 +30,14 @@ constexpr size_t kEndedColumns = 34;
 // first.
 Limits limits_beside(size_t extra_rows) {
   Limits limits;
-  for (size_t* limit : {&limits.machine_lines, &limits.processes, &limits.verdict_lines,
-                        &limits.reason_lines, &limits.next_lines}) {
-    if (extra_rows == 0) break;
-    --*limit;
-    --extra_rows;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t* limit : {&limits.machine_lines, &limits.processes, &limits.verdict_lines,
+                          &limits.reason_lines, &limits.next_lines}) {
+      if (extra_rows == 0) return limits;
+      if (*limit == 1) continue;
+      --*limit;
+      --extra_rows;
+    }
   }
   return limits;
 }
@@ -219,7 +222,8 @@ void add_warnings(Screen& screen, const std::vector<std::string>& warnings, size
 
 std::string format_report(const RunReport& report) {
   const LearningRows rows = learning_rows(report);
-  const Limits limits = limits_beside(rows.count());
+  // With ranks there is a span more.
+  const Limits limits = limits_beside(rows.count() + (rows.ranks.empty() ? 0 : 1));
   Screen screen;
   screen.line(fmt::format("run {}: {}", report.run, status_name(report.status)));
   screen.row(report.status == RunStatus::running ? "now" : "ended", report.reason,
@@ -235,6 +239,7 @@ std::string format_report(const RunReport& report) {
   screen.row("diverged", rows.diverged);
   screen.row("loss", loss_text(report));
   screen.row("throughput", throughput_text(report));
+  screen.row("ranks", rows.ranks);
   screen.row("interruptions", interruptions_text(report));
   screen.row("checkpoints", checkpoints_text(report));
   screen.row("cost", cost_text(report));

@@ -109,7 +109,51 @@ void read_step(ProcessResources& process, const json& record) {
   *process.step_seconds += *since_last;
 }
 
+namespace {
+
+void read_ranks(ProcessResources& process, const json& record) {
+  const json* ranks = find_object(record, "ranks");
+  if (ranks == nullptr) return;
+  process.bytes_per_step = find_count(*ranks, "bytes_per_step");
+  const auto members = ranks->find("members");
+  if (members == ranks->end() || !members->is_array()) return;
+  for (const json& member : *members) {
+    if (!member.is_object()) continue;
+    process.ranks.push_back({.name = text_or(member, "name", "a rank"),
+                             .steps = count_or(member, "steps", 0),
+                             .busy_seconds = find_amount(member, "busy_seconds").value_or(0)});
+  }
+}
+
+// The rank that takes longest for a step, against the mean of the others that did about as many.
+void find_slowest(RanksLine& line, const std::vector<RankLoad>& loads) {
+  int64_t steps = 0;
+  for (const RankLoad& load : loads) steps = std::max(steps, load.steps);
+  const RankLoad* slowest = nullptr;
+  double sum = 0;
+  int64_t counted = 0;
+  const auto per_step = [](const RankLoad& load) {
+    return load.busy_seconds / static_cast<double>(load.steps);
+  };
+  for (const RankLoad& load : loads) {
+    if (load.steps == 0 || load.steps < steps / 2) continue;
+    sum += per_step(load);
+    ++counted;
+    if (slowest == nullptr || per_step(load) > per_step(*slowest)) slowest = &load;
+  }
+  if (counted < 2) return;
+  const double others = (sum - per_step(*slowest)) / static_cast<double>(counted - 1);
+  const double seconds = (per_step(*slowest) - others) * static_cast<double>(slowest->steps);
+  if (others <= 0 || seconds <= line.slowest_seconds) return;
+  line.slowest = slowest->name;
+  line.slowest_seconds = seconds;
+  line.slowest_ratio = per_step(*slowest) / others;
+}
+
+}  // namespace
+
 void read_end(ProcessResources& process, const json& record) {
+  read_ranks(process, record);
   process.end_seconds = read_spans(record, "seconds", kSecond);
   process.cpu_user_seconds = find_amount(record, "cpu_user_seconds");
   process.cpu_system_seconds = find_amount(record, "cpu_system_seconds");
@@ -139,6 +183,9 @@ void add_resources(RunReport& report, const std::vector<ProcessResources>& proce
     system.add(process.cpu_system_seconds, process.wall_seconds);
     cpu.add(cpu_seconds(process), process.wall_seconds);
     report.peak_memory_bytes = std::max(report.peak_memory_bytes, process.peak_memory_bytes);
+    if (!report.ranks) continue;
+    if (process.bytes_per_step) report.ranks->bytes_per_step = process.bytes_per_step;
+    find_slowest(*report.ranks, process.ranks);
   }
   report.cpu_user_seconds = user.sum();
   report.cpu_system_seconds = system.sum();

@@ -10,6 +10,13 @@
 
 namespace tern {
 
+// What a leader saw a rank do.
+struct RankLoad {
+  std::string name;
+  int64_t steps = 0;
+  double busy_seconds = 0;  // without the wait for others
+};
+
 // What one process used, as far as its records tell. They are read without trust: a field that is
 // no amount is as if it were missing.
 struct ProcessResources {
@@ -18,7 +25,9 @@ struct ProcessResources {
   std::optional<double> cpu_user_seconds;
   std::optional<double> cpu_system_seconds;
   std::optional<int64_t> peak_memory_bytes;
-  std::optional<GpuLine> gpu;  // its rates are left empty here
+  std::optional<GpuLine> gpu;   // its rates are left empty here
+  std::vector<RankLoad> ranks;  // by the end record of a leader
+  std::optional<int64_t> bytes_per_step;
   std::optional<Machine> machine;
   std::string device;
   std::string libtorch;

@@ -206,6 +206,17 @@ void add_bad_sample(RunReport& report, const json& record) {
   }
 }
 
+// A group of ranks has formed.
+void add_ranks(RunReport& report, const json& record) {
+  if (!report.ranks) report.ranks.emplace();
+  RanksLine& ranks = *report.ranks;
+  ranks.world = count_or(record, "world", ranks.world);
+  ++ranks.generations;
+  const auto lost = record.find("lost");
+  if (lost != record.end() && lost->is_array()) ranks.lost += static_cast<int64_t>(lost->size());
+  ranks.longest_gap_s = std::max(ranks.longest_gap_s, find_amount(record, "seconds").value_or(0));
+}
+
 }  // namespace
 
 void add_ledger_record(RunDraft& draft, const json& record) {
@@ -251,6 +262,8 @@ void add_ledger_record(RunDraft& draft, const json& record) {
   } else if (kind == "target") {
     // The first counts: a run that goes on may reach it again.
     if (!report.target) report.target = parse_target(record);
+  } else if (kind == "ranks") {
+    add_ranks(report, record);
   } else if (kind == "end") {
     add_end(draft, process, record);
   }

@@ -178,7 +178,10 @@ void settle_resources(RunDraft& draft) {
                             .is_on_gpu = report.device.starts_with("cuda"),
                             .dry_share = dry_share,
                             .cores = report.machine ? report.machine->cores : 0,
-                            .loader_threads = used.back().loader_threads});
+                            .loader_threads = used.back().loader_threads,
+                            .slowest_rank = report.ranks ? report.ranks->slowest : "",
+                            .slowest_seconds = report.ranks ? report.ranks->slowest_seconds : 0,
+                            .slowest_ratio = report.ranks ? report.ranks->slowest_ratio : 1});
 }
 
 // Whole epochs that lie behind the step the run is at. What the records say counts, because batches

@@ -107,6 +107,18 @@ struct UseLine {
   std::optional<double> power_share;  // mean power by its limit, where a GPU tells both
 };
 
+// A run of several ranks.
+struct RanksLine {
+  int64_t world = 0;                      // of the newest generation
+  int64_t generations = 0;                // times that a group formed
+  int64_t lost = 0;                       // ranks that were lost
+  double longest_gap_s = 0;               // without a step, when ranks were lost or came
+  std::optional<int64_t> bytes_per_step;  // that each rank sends, by the algorithm
+  std::string slowest;                    // the rank that the others waited for, or empty
+  double slowest_seconds = 0;             // for how long, over the run
+  double slowest_ratio = 1;               // its time for a step by the others'
+};
+
 // A sample that could not be read or decoded.
 struct BadSampleLine {
   std::string sample;  // its name, file and offset
@@ -149,6 +161,7 @@ struct RunReport {
   std::optional<int64_t> peak_memory_bytes;
   std::optional<GpuLine> gpu;
   std::optional<UseLine> use;            // nothing: no sample was taken
+  std::optional<RanksLine> ranks;        // nothing: one process trained alone
   std::optional<Machine> machine;        // of the newest process, as are the next three
   std::string device;                    // "cpu", "cuda:0", or empty
   std::string libtorch;                  // "2.11.0", or empty

@@ -14,6 +14,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class RunReportTest : public RecordedRunTest {};
 
@@ -340,6 +341,39 @@ TEST_F(RunReportTest, ABranchedRunSaysWhereItCameFrom) {
               HasSubstr("recipe         tiny, branched from runs/a@120\n"));
   begin("resume", 130, 0);
   EXPECT_EQ(report().branched_from, "runs/a@120");
+}
+
+TEST_F(RunReportTest, RanksThatWereLostAndTheSlowestOneAreTold) {
+  begin("start", 0, 0);
+  record("ranks",
+         {{"step", 1}, {"generation", 1}, {"world", 3}, {"lost", nlohmann::json::array()}});
+  train(0, 5, {{"compute", 600'000}, {"communication", 400'000}});
+  record("ranks",
+         {{"step", 6}, {"generation", 2}, {"world", 2}, {"lost", {"rank 2"}}, {"seconds", 0.09}});
+  train(5, 40, {{"compute", 600'000}, {"communication", 400'000}});
+  const auto member = [](const char* name, double seconds) {
+    return nlohmann::json{{"name", name}, {"steps", 40}, {"busy_seconds", seconds}};
+  };
+  end("done", 40, 40,
+      {{"seconds", {{"compute", 24.0}, {"communication", 16.0}}},
+       {"ranks",
+        {{"world", 2},
+         {"bytes_per_step", 1'200'000},
+         {"members", {member("rank 0", 24), member("rank 1", 38), 7}}}}});
+  const RunReport told = report();
+  ASSERT_TRUE(told.ranks.has_value());
+  EXPECT_EQ(told.ranks->world, 2);
+  EXPECT_EQ(told.ranks->generations, 2);
+  EXPECT_EQ(told.ranks->lost, 1);
+  EXPECT_EQ(told.ranks->slowest, "rank 1");
+  EXPECT_NEAR(told.ranks->slowest_seconds, 14, 1e-9);
+  EXPECT_THAT(told.verdict, StartsWith("straggler-bound: rank 1 takes 1.6 times"));
+  EXPECT_THAT(
+      format_report(told),
+      HasSubstr("ranks          2, 1 lost, at most 0.09 s without a step, each sends 1.2 MB "
+                "a step"));
+  EXPECT_THAT(format_report(told), HasSubstr("  communication       16 s  40.0 %"));
+  EXPECT_EQ(report_json(told).at("ranks").at("bytes_per_step"), 1'200'000);
 }
 
 }  // namespace

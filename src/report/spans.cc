@@ -20,6 +20,7 @@ std::string_view span_name(Span span) {
     case Span::checkpoint: return "checkpoint";
     case Span::evaluation: return "evaluation";
     case Span::other: return "other";
+    case Span::communication: return "communication";
   }
   return "unknown";
 }

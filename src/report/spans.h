@@ -12,21 +12,23 @@ namespace tern {
 
 // Their names are in files: append, never rename or reorder.
 enum class Span {
-  start,       // from exec to the first step
-  fetch,       // waited for data, which was being fetched
-  decode,      //   ... decoded
-  augment,     //   ... augmented
-  queue,       //   ... not yet begun, or held up behind other work
-  copy,        // batch to the device
-  compute,     // forward, backward, optimizer
-  checkpoint,  // saving
-  evaluation,  // accuracy on the test data
-  other,       // everything else: records, lease, progress
+  start,          // from exec to the first step
+  fetch,          // waited for data, which was being fetched
+  decode,         //   ... decoded
+  augment,        //   ... augmented
+  queue,          //   ... not yet begun, or held up behind other work
+  copy,           // batch to the device
+  compute,        // forward, backward, optimizer
+  checkpoint,     // saving
+  evaluation,     // accuracy on the test data
+  other,          // everything else: records, lease, progress
+  communication,  // waited for other ranks
 };
-inline constexpr size_t kSpans = 10;
+inline constexpr size_t kSpans = 11;
 inline constexpr std::array<Span, kSpans> kAllSpans = {
-    Span::start, Span::fetch,   Span::decode,     Span::augment,    Span::queue,
-    Span::copy,  Span::compute, Span::checkpoint, Span::evaluation, Span::other};
+    Span::start,      Span::fetch, Span::decode,       Span::augment,
+    Span::queue,      Span::copy,  Span::compute,      Span::checkpoint,
+    Span::evaluation, Span::other, Span::communication};
 
 // "start", "fetch", ...
 std::string_view span_name(Span span);

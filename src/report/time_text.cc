@@ -59,6 +59,7 @@ void add_time_rows(Screen& screen, const RunReport& report) {
   add_bar(screen, "  data wait", seconds.data_wait(), wall, wait_stages(seconds, wall));
   add_bar(screen, "  copy", seconds[Span::copy], wall);
   add_bar(screen, "  compute", seconds[Span::compute], wall);
+  add_bar(screen, "  communication", seconds[Span::communication], wall);
   add_bar(screen, "  checkpoint", seconds[Span::checkpoint], wall);
   add_bar(screen, "  evaluation", seconds[Span::evaluation], wall);
   add_bar(screen, "  other", seconds[Span::other], wall);

@@ -7,7 +7,7 @@
 namespace tern {
 
 // The wall time, and a row for each span that took some: at most kTimeRows rows.
-inline constexpr size_t kTimeRows = 9;
+inline constexpr size_t kTimeRows = 10;
 void add_time_rows(Screen& screen, const RunReport& report);
 
 // "1.2 s", "47 s", "2 min 05 s"

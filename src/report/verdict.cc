@@ -25,7 +25,7 @@ constexpr double kMostlyCompute = 0.50;
 constexpr double kMostlyDry = 0.50;
 
 // Time that is not arithmetic on the training data.
-enum class Loss { data, copy, checkpoint, evaluation, start, other };
+enum class Loss { data, copy, communication, checkpoint, evaluation, start, other };
 
 struct LossShare {
   Loss loss = Loss::other;
@@ -36,6 +36,7 @@ std::string_view loss_name(Loss loss) {
   switch (loss) {
     case Loss::data: return "the wait for data";
     case Loss::copy: return "copying batches";
+    case Loss::communication: return "the wait for other ranks";
     case Loss::checkpoint: return "saving checkpoints";
     case Loss::evaluation: return "evaluation";
     case Loss::start: return "starting";
@@ -59,9 +60,10 @@ std::string gain(double share) {
 }
 
 LossShare largest_loss(const SpanSeconds& seconds, double wall) {
-  const std::array<LossShare, 6> losses = {
+  const std::array<LossShare, 7> losses = {
       LossShare{Loss::data, seconds.data_wait() / wall},
       LossShare{Loss::copy, seconds[Span::copy] / wall},
+      LossShare{Loss::communication, seconds[Span::communication] / wall},
       LossShare{Loss::checkpoint, seconds[Span::checkpoint] / wall},
       LossShare{Loss::evaluation, seconds[Span::evaluation] / wall},
       LossShare{Loss::start, seconds[Span::start] / wall},
@@ -138,6 +140,11 @@ std::string bound_by(const TimeUse& use, const LossShare& loss) {
           "copy-bound: {} of the time batches were copied to where they are computed on; without "
           "that the run would be {}",
           percent(share), gain(share));
+    case Loss::communication:
+      return fmt::format(
+          "network-bound: {} of the time gradients were waited for; without that the run would be "
+          "{}; try a larger train.batch, fewer ranks, or a faster network between them",
+          percent(share), gain(share));
     case Loss::checkpoint:
       return fmt::format(
           "checkpoint-bound: {} of the time went to saving; without it the run would be {}; try a "
@@ -150,6 +157,16 @@ std::string bound_by(const TimeUse& use, const LossShare& loss) {
           percent(share), gain(share));
   }
   return "";
+}
+
+// A rank that is always last costs all of them its lead, whether it is seen as their wait for it or
+// as its own work.
+std::string straggler_bound(const TimeUse& use, double share) {
+  return fmt::format(
+      "straggler-bound: {} takes {:.1f} times as long for a step as the others, which wait for it "
+      "{} of the time; without that the run would be {}; look at what else runs there, or leave it "
+      "out",
+      use.slowest_rank, use.slowest_ratio, percent(share), gain(share));
 }
 
 std::string next_largest(const LossShare& loss) {
@@ -172,6 +189,9 @@ std::string verdict(const TimeUse& use) {
     return fmt::format("too little to tell: the run took {:.1f} s; try one of a minute", wall);
   }
   const LossShare loss = largest_loss(use.seconds, wall);
+  const double straggling = use.slowest_rank.empty() ? 0 : use.slowest_seconds / wall;
+  const bool is_worse = loss.loss == Loss::communication || straggling >= loss.share;
+  if (straggling >= kBounds && is_worse) return straggler_bound(use, straggling);
   if (loss.share >= kBounds) return bound_by(use, loss);
 
   const double waited = use.seconds.data_wait() / wall;

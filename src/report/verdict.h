@@ -19,6 +19,9 @@ struct TimeUse {
   double dry_share = 0;         // of a GPU's steps: before them it had nothing left to do
   int64_t cores = 0;            // 0: not known
   int64_t loader_threads = -1;  // -1: not known
+  std::string slowest_rank;     // that the others waited for, or empty
+  double slowest_seconds = 0;   // for how long
+  double slowest_ratio = 1;     // its time for a step by the others'
 };
 
 // A sentence that begins with what bounds the run ("data-bound: ...") or with "too little to tell".

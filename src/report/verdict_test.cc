@@ -163,5 +163,35 @@ TEST(Verdict, SpansThatTellMoreThanTheWallTimeAreTheWallTime) {
   EXPECT_THAT(verdict(use), StartsWith("data-bound: 50 %"));
 }
 
+TEST(Verdict, NetworkBoundWhereRanksWaitForGradients) {
+  TimeUse use = hundred_seconds({{Span::communication, 40}});
+  EXPECT_THAT(verdict(use), StartsWith("network-bound: 40 % of the time gradients were waited for; "
+                                       "without that the run would be 1.67 times as fast"));
+  // The rank that was a little slower than the others is not what they waited for.
+  use.slowest_rank = "rank 1";
+  use.slowest_seconds = 3;
+  EXPECT_THAT(verdict(use), StartsWith("network-bound: "));
+}
+
+TEST(Verdict, StragglerBoundNamesTheRankThatTheOthersWaitFor) {
+  TimeUse use = hundred_seconds({{Span::communication, 45}});
+  use.slowest_rank = "machine 0, rank 2 (pid 7)";
+  use.slowest_seconds = 40;
+  use.slowest_ratio = 1.9;
+  EXPECT_THAT(verdict(use),
+              StartsWith("straggler-bound: machine 0, rank 2 (pid 7) takes 1.9 times as long for a "
+                         "step as the others, which wait for it 40 % of the time; without that"));
+  // It is the same where the leader, whose records these are, is the slowest and waits for nobody.
+  use = hundred_seconds({{Span::communication, 1}});
+  use.slowest_rank = "machine 0, rank 0 (pid 5)";
+  use.slowest_seconds = 40;
+  EXPECT_THAT(verdict(use), StartsWith("straggler-bound: machine 0, rank 0 (pid 5)"));
+  // But data that is waited for longer comes first.
+  use = hundred_seconds({{Span::fetch, 60}});
+  use.slowest_rank = "rank 1";
+  use.slowest_seconds = 25;
+  EXPECT_THAT(verdict(use), StartsWith("data-bound: "));
+}
+
 }  // namespace
 }  // namespace tern
