@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "train/batch_pieces.h"
 #include "train/learner_torch.h"
 #include "train/precision.h"
 
@@ -48,40 +49,6 @@ void set_context(const Learner::Setup& setup) {
   // written.
   context.setDeterministicFillUninitializedMemory(false);
   context.setBenchmarkCuDNN(!setup.deterministic);
-}
-
-// The samples [begin, begin + size) of a batch.
-struct Piece {
-  torch::Tensor images, labels;
-  double share = 1;  // of the batch's samples
-};
-
-std::vector<Piece> split(const DeviceBatch& batch, int64_t pieces) {
-  const int64_t samples = batch.labels.size(0);
-  pieces = std::min(pieces, samples);
-  if (pieces <= 1) return {{batch.images, batch.labels}};
-  std::vector<Piece> split;
-  for (int64_t i = 0; i < pieces; ++i) {
-    const int64_t begin = i * samples / pieces;
-    const int64_t size = (i + 1) * samples / pieces - begin;
-    split.push_back({batch.images.narrow(0, begin, size), batch.labels.narrow(0, begin, size),
-                     static_cast<double>(size) / static_cast<double>(samples)});
-  }
-  return split;
-}
-
-// How many samples' largest logit is their label's, the first one where several are. Reads memory:
-// for small networks LibTorch's operations would take longer than the step's arithmetic.
-template <typename Number>
-int64_t count_correct(const torch::Tensor& logits, const torch::Tensor& labels) {
-  const auto* row = logits.const_data_ptr<Number>();
-  const auto* label = labels.const_data_ptr<int64_t>();
-  const int64_t classes = logits.size(1);
-  int64_t correct = 0;
-  for (int64_t n = 0; n < logits.size(0); ++n, row += classes) {
-    correct += std::max_element(row, row + classes) - row == label[n] ? 1 : 0;
-  }
-  return correct;
 }
 
 }  // namespace
@@ -145,16 +112,14 @@ void Learner::Torch::backward(const torch::Tensor& piece_loss, double share) {
 
 Result<StepResult> Learner::Torch::gradients_on_cpu(int64_t step) {
   StepResult result{.step = step};
-  for (const Piece& piece : split(batch, setup.accumulate)) {
+  for (const BatchPiece& piece : split(batch, setup.accumulate)) {
     const torch::Tensor logits = forward(piece.images).contiguous();
     const torch::Tensor piece_loss = loss(logits, piece.labels);
     const auto value = piece_loss.item<double>();
     // Costs nothing here, and keeps the weights from becoming NaN too.
     if (!scaler && !std::isfinite(value)) return diverged(value, step);
     result.loss += value * piece.share;
-    result.correct += logits.scalar_type() == torch::kFloat64
-                          ? count_correct<double>(logits, piece.labels)
-                          : count_correct<float>(logits, piece.labels);
+    result.correct += count_correct(logits, piece.labels);
     backward(piece_loss, piece.share);
   }
   return result;
@@ -165,7 +130,7 @@ StepNumbers Learner::Torch::gradients_on_gpu() {
   const auto add = [](torch::Tensor& sum, const torch::Tensor& more) {
     sum = sum.defined() ? sum + more : more;
   };
-  for (const Piece& piece : split(batch, setup.accumulate)) {
+  for (const BatchPiece& piece : split(batch, setup.accumulate)) {
     const torch::Tensor logits = forward(piece.images);
     const torch::Tensor piece_loss = loss(logits, piece.labels);
     add(numbers.correct,

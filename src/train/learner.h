@@ -14,8 +14,10 @@
 #include "loader/loader.h"
 #include "model/options.h"
 #include "storage/safetensors.h"
+#include "train/collectives.h"
 #include "train/device.h"
 #include "train/options.h"
+#include "train/rank_word.h"
 
 namespace tern {
 
@@ -26,6 +28,12 @@ struct StepResult {
   bool is_skipped = false;  // fp16: the gradient overflowed, so that nothing was changed
 };
 using StepResults = std::vector<StepResult>;
+
+// How much of the gradients is sent at once: first little, so that sending begins early.
+struct BucketBytes {
+  int64_t first = int64_t{1} << 20;
+  int64_t rest = int64_t{25} << 20;
+};
 
 // Sums over a batch, to be added up over a data set.
 struct EvaluationSums {
@@ -110,6 +118,14 @@ class Learner {
   // Trains on it. `step` (0 for the first) keys what is random inside the model. Returns the
   // results that have become known, in order: on a CPU this step's.
   Result<StepResults> step(int64_t step, double learning_rate);
+  // From now on steps are taken with the other ranks of `group`, which outlives the next join() or
+  // the learner; null: alone. All must have the same state. Only on a CPU.
+  Status join(Collectives* group, BucketBytes bytes = {});
+  // The same step on all ranks of the group, each with its share of the batch, which may be empty.
+  // The result is the whole batch's, and the same on every rank, as are the weights afterwards.
+  // `unavailable` if a rank was lost: then nothing has changed, and the step can be taken again in
+  // another group. No result if the step was given up or no rank had a sample: nothing has changed.
+  Result<StepResults> step_together(int64_t step, double learning_rate, RankStep& exchange);
   // Waits for the results that are still out.
   Result<StepResults> finish_steps();
   // With the moving average of the weights, where there is one; in the training's precision.

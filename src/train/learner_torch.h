@@ -13,6 +13,7 @@
 
 #include "model/network.h"
 #include "train/device_batch.h"
+#include "train/gradient_buckets.h"
 #include "train/late_results.h"
 #include "train/learner.h"
 #include "train/loss_scaler.h"
@@ -31,10 +32,12 @@ struct Learner::Torch {
   std::unique_ptr<Sgd> optimizer;
   std::vector<torch::Tensor> average;  // of the parameters, in their order; empty: none is kept
   std::optional<LossScaler> scaler;    // fp16's
-  std::optional<KeptBuffers> kept;     // fp16's
+  std::optional<KeptBuffers> kept;     // fp16's, and a group's
   std::unique_ptr<BatchDoor> door;
-  std::optional<LateResults> late;  // a GPU's
-  DeviceBatch batch;                // what put() brought
+  std::optional<LateResults> late;           // a GPU's
+  DeviceBatch batch;                         // what put() brought
+  Collectives* group = nullptr;              // the ranks that steps are taken with; null: alone
+  std::unique_ptr<GradientBuckets> buckets;  // with a group
 
   // Moves the network to its device, type and memory format, and makes what goes with it.
   Status place();
@@ -48,6 +51,8 @@ struct Learner::Torch {
   Result<StepResult> gradients_on_cpu(int64_t step);
   StepNumbers gradients_on_gpu();
   void backward(const torch::Tensor& piece_loss, double share);
+  // The gradients of all ranks' batches together, weighted by their samples (learner_ranks.cc).
+  Result<StepResult> gradients_of_all(int64_t step, RankStep& exchange);
   // Moves the weights and all that follows them.
   void update(double learning_rate);
 

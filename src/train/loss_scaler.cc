@@ -55,6 +55,11 @@ void KeptBuffers::keep() {
   for (auto& [type, flat] : flats_) flat.kept.copy_(flat.live);
 }
 
+void KeptBuffers::restore() {
+  const torch::NoGradGuard no_grad;
+  for (auto& [type, flat] : flats_) flat.live.copy_(flat.kept);
+}
+
 void KeptBuffers::restore_if(const torch::Tensor& found_inf) {
   const torch::NoGradGuard no_grad;
   if (flats_.empty()) return;

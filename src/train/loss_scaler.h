@@ -36,9 +36,9 @@ class LossScaler {
   const torch::Tensor scale_, good_steps_, found_inf_;
 };
 
-// What a forward pass changes in a network, kept so that a skipped step can undo it: batch norm's
-// running statistics. Moves the buffers into one tensor for each type, so that a step costs a few
-// kernels however many layers there are. Owned by the learner; one thread.
+// What a forward pass changes in a network, kept so that a step that is skipped or given up can
+// undo it: batch norm's running statistics. Moves the buffers into one tensor for each type, so
+// that a step costs a few kernels however many layers there are. Owned by the learner; one thread.
 class KeptBuffers {
  public:
   explicit KeptBuffers(const std::vector<torch::Tensor>& buffers);
@@ -46,11 +46,15 @@ class KeptBuffers {
   void keep();
   // Where `found_inf` is 1, the buffers become what they were at keep(). Does not wait for it.
   void restore_if(const torch::Tensor& found_inf);
+  void restore();
 
- private:
+  // All buffers of a type in one tensor, as they are and as they were at keep().
   struct Flat {
     torch::Tensor live, kept;
   };
+  const std::map<torch::ScalarType, Flat>& flats() const { return flats_; }
+
+ private:
   std::map<torch::ScalarType, Flat> flats_;
 };
 

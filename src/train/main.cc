@@ -20,6 +20,7 @@
 #include "preempt/cloud_watch.h"
 #include "preempt/file_watcher.h"
 #include "preempt/signal_watcher.h"
+#include "ranks/rank_link.h"
 #include "storage/file_door.h"
 #include "storage/prefix_store.h"
 #include "storage/retry_store.h"
@@ -30,6 +31,7 @@
 #include "train/fresh.h"
 #include "train/learner.h"
 #include "train/on_event.h"
+#include "train/open_rank_door.h"
 #include "train/plan_flags.h"
 #include "train/plan_mode.h"
 #include "train/predict_mode.h"
@@ -193,30 +195,32 @@ struct TrainProcess {
   const std::string& command;
   CloudDoor& door;
   CloudWatch& cloud;
+  RankDoor* ranks;  // null: it trains alone
   NoticeBoard& board;
   Clock& clock;
   Log& log;
 };
 
-// --fresh. An outcome if a notice came while the run's holder was waited for.
-Result<std::optional<Outcome>> begin_anew(const TrainProcess& process, ObjectStore& run,
-                                          const Holder& me) {
-  if (!process.place.is_folder()) {
-    RETURN_IF_ERROR(refuse_old_run(run, process.place.to_string()));
-    return std::optional<Outcome>();
-  }
+// --fresh. `cancelled` if a notice came while the run's holder was waited for.
+Status begin_anew(const TrainProcess& process, ObjectStore& run, const Holder& me) {
+  if (!process.place.is_folder()) return refuse_old_run(run, process.place.to_string());
   RealFileDoor files;
-  const auto aside = set_old_run_aside(process.place.prefix, files, process.clock, process.log, me,
-                                       process.config.lease, process.board);
-  if (!aside.has_value()) {
-    const auto notice = process.board.notice();
-    if (aside.error().code == Code::cancelled && notice) {
-      return std::optional(left_before_the_start(*notice));
-    }
-    return aside.error();
-  }
-  if (*aside) process.log.info("train", "the old run is kept", {{"in", (*aside)->string()}});
-  return std::optional<Outcome>();
+  ASSIGN_OR_RETURN(const auto aside,
+                   set_old_run_aside(process.place.prefix, files, process.clock, process.log, me,
+                                     process.config.lease, process.board));
+  if (aside) process.log.info("train", "the old run is kept", {{"in", aside->string()}});
+  return {};
+}
+
+// The run's place, as it must be before a run is begun there or goes on.
+Status prepare_place(const TrainProcess& process, ObjectStore& store, const Holder& me) {
+  if (process.request.fresh) RETURN_IF_ERROR(begin_anew(process, store, me));
+  RETURN_IF_ERROR(
+      prepare_run_place(process.door, process.place, store,
+                        process.request.create ? MissingBucket::create : MissingBucket::refuse));
+  // A run that goes on has shown them before; what changed since is logged.
+  if (!store.stat(kRunFileObject).has_value()) print_options(process.config);
+  return {};
 }
 
 Machine machine_for_the_record(CloudWatch& cloud) {
@@ -226,9 +230,8 @@ Machine machine_for_the_record(CloudWatch& cloud) {
 }
 
 Result<Outcome> train_in(ObjectStore& run, const TrainProcess& process, RunData data,
-                         const std::string& device, OtherRun* other, const Holder& me) {
-  // A run that goes on has shown them before; what changed since is logged.
-  if (!run.stat(kRunFileObject).has_value()) print_options(process.config);
+                         const std::string& device, OtherRun* other, const Holder& me,
+                         const std::function<Status()>& prepare) {
   std::optional<BucketLog> bucket_log;
   if (!process.place.is_folder()) bucket_log.emplace(run, process.clock, process.log);
   Screen screen(process.log, process.clock);
@@ -247,7 +250,9 @@ Result<Outcome> train_in(ObjectStore& run, const TrainProcess& process, RunData 
                      .run = &run,
                      .clock = &process.clock,
                      .log = &process.log,
-                     .board = &process.board};
+                     .board = &process.board,
+                     .ranks = process.ranks,
+                     .prepare = prepare};
   if (other != nullptr) {
     setup.from = other->source;
     setup.from_checkpoints = &other->checkpoints;
@@ -306,19 +311,19 @@ Result<Outcome> train_here(const TrainProcess& process) {
     ASSIGN_OR_RETURN(const ResumePoint point, find_branch_point(other->checkpoints, other->source));
     RETURN_IF_ERROR(check_branch(copy, data.id, point.text));
   }
-  if (request.fresh) {
-    ASSIGN_OR_RETURN(const std::optional<Outcome> left, begin_anew(process, *store, me));
-    if (left) return *left;
+  const auto prepare = [&] { return prepare_place(process, *store, me); };
+  // Of several ranks the one that begins the run does it.
+  if (const Status ready = process.ranks == nullptr ? prepare() : Status(); !ready.has_value()) {
+    const auto notice = process.board.notice();
+    if (ready.error().code == Code::cancelled && notice) return left_before_the_start(*notice);
+    return ready.error();
   }
-  RETURN_IF_ERROR(
-      prepare_run_place(process.door, process.place, *store,
-                        request.create ? MissingBucket::create : MissingBucket::refuse));
   // A bucket's own requests are tried again where they are sent.
   if (!process.place.is_folder()) {
-    return train_in(*store, process, std::move(data), device, other.get(), me);
+    return train_in(*store, process, std::move(data), device, other.get(), me, prepare);
   }
   RetryStore retried(*store, kDiskRetries, process.clock, static_cast<uint64_t>(me.pid));
-  return train_in(retried, process, std::move(data), device, other.get(), me);
+  return train_in(retried, process, std::move(data), device, other.get(), me, prepare);
 }
 
 // What was typed, but for --on-event's command, which may hold somebody's token.
@@ -421,14 +426,19 @@ Result<int> run(const std::vector<std::string>& arguments) {
   // Until the very end, so that Ctrl-C twice also leaves while --on-event's command runs.
   ASSIGN_OR_RETURN(const auto signals,
                    SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
-  CloudWatch cloud({.options = config.preempt,
-                    .machine = read_machine(),
-                    .variable = cloud_surroundings(log).variable,
-                    .board = &board,
-                    .clock = &clock,
-                    .log = &log});
+  const VariableReader variable = cloud_surroundings(log).variable;
+  ASSIGN_OR_RETURN(const auto ranks, open_rank_door(variable, board, clock));
+  CloudWatch cloud(
+      {.options = is_supervised(variable) ? PreemptOptions{.cloud = "none"} : config.preempt,
+       .machine = read_machine(),
+       .variable = variable,
+       .board = &board,
+       .clock = &clock,
+       .log = &log});
   const Result<Outcome> ended =
-      train_here({request, config, place, command, door, cloud, board, clock, log});
+      train_here({request, config, place, command, door, cloud, ranks.get(), board, clock, log});
+  // Of several ranks the one that led speaks for all.
+  if (ended.has_value() && !ended->has_led) return ended->exit_code;
   if (ended.has_value()) say_how_it_ended(request, place.to_string(), *ended);
   const Status told = run_event_command(request.on_event, event_of(place, ended), clock, log);
   if (!told.has_value()) {

@@ -17,6 +17,8 @@ constexpr int64_t kPointsPerPeriod = 10'000;
 constexpr int64_t kDoublingsMax = 10;
 // In a bucket every write of the curves is a request that is paid for.
 constexpr Milliseconds kBucketFlushEvery{30'000};
+// A leader's lines may be lost with it for as long as a bucket's file has not been written.
+constexpr size_t kRememberedMax = 4096;
 
 Milliseconds between_points(int64_t points) {
   return kShortestBetweenPoints *
@@ -56,7 +58,12 @@ Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& cl
   return records;
 }
 
+std::unique_ptr<RunRecords> RunRecords::silent(ObjectStore& run, Clock& clock, Log& log) {
+  return std::unique_ptr<RunRecords>(new RunRecords(run, clock, log, /*lease=*/0));
+}
+
 void RunRecords::ledger(std::string_view kind, const nlohmann::json& fields) {
+  if (is_silent()) return;
   warn_once(ledger_->record(kind, fields));
   accuracy_.add(ledger_->newest());
   if (kind != "evaluation" || events_ == nullptr) return;
@@ -86,6 +93,11 @@ void RunRecords::rolled_back(int64_t step) {
 }
 
 void RunRecords::step(const StepLine& line) {
+  if (is_silent()) {
+    remembered_.push_back(line);
+    if (remembered_.size() > kRememberedMax) remembered_.pop_front();
+    return;
+  }
   // Nine digits bring a float back to its bits, so two runs can be compared by their metrics. Plain
   // formatting, because this is on the step's path.
   warn_once(metrics_->append(
@@ -123,6 +135,7 @@ void RunRecords::show_step(const StepLine& line) {
 
 void RunRecords::epoch(int64_t epoch, int64_t step, double train_loss, double train_top1,
                        const Evaluation* test) {
+  if (is_silent()) return;
   nlohmann::json record = {{"epoch_done", epoch},
                            {"step", step},
                            {"train_loss", train_loss},
@@ -161,7 +174,9 @@ void RunRecords::finish_watching() {
 }
 
 // The samples are the sampler's thread's, and not worth a lock: some seconds of them may be lost.
-void RunRecords::sync() { warn_once(metrics_->sync()); }
+void RunRecords::sync() {
+  if (!is_silent()) warn_once(metrics_->sync());
+}
 
 // Called by the sampler's thread, and after its end by finish_watching().
 void RunRecords::keep_sample(const SystemSample& sample) {

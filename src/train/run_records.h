@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -55,6 +56,11 @@ class RunRecords {
 
   static Result<std::unique_ptr<RunRecords>> open(ObjectStore& run, Clock& clock, Log& log,
                                                   Process process);
+  // Those of a rank that does not lead: nothing is written, but the last steps are remembered.
+  static std::unique_ptr<RunRecords> silent(ObjectStore& run, Clock& clock, Log& log);
+  bool is_silent() const { return ledger_ == nullptr; }
+  // Those steps, oldest first: for a leader to come, if the one that is lost has not written them.
+  const std::deque<StepLine>& remembered() const { return remembered_; }
 
   // One ledger record; kinds and fields are in docs/format_ledger.md. An evaluation is shown in
   // TensorBoard as well.
@@ -110,6 +116,7 @@ class RunRecords {
   std::unique_ptr<Ledger> ledger_;
   AccuracyHistory accuracy_;  // with the ledger's newest record
   std::unique_ptr<RecordLog> metrics_;
+  std::deque<StepLine> remembered_;  // silent ones alone
   std::atomic<bool> warned_ = false;
   std::unique_ptr<EventFile> events_;  // from process_begins() on
   Unshown unshown_;

@@ -15,9 +15,25 @@ constexpr int64_t kRollBacksMax = 3;
 
 }  // namespace
 
+namespace {
+
+Result<Outcome> train_with_ranks(const TrainerSetup& setup, RunConfig config, RunData data) {
+  Trainer trainer(setup, std::move(config), std::move(data));
+  const Status ready = trainer.begin_together();
+  if (ready.has_value()) return trainer.train_and_close();
+  trainer.give_back();
+  setup.ranks->leave(ready.error().message);
+  const std::optional<Notice> notice = setup.board->notice();
+  if (ready.error().code == Code::cancelled && notice) return outcome_of(*notice);
+  return ready.error();
+}
+
+}  // namespace
+
 Result<Outcome> train(const TrainerSetup& setup, RunData data) {
-  // What can be refused is refused before the run is touched.
   RunConfig config = setup.config;
+  if (setup.ranks != nullptr) return train_with_ranks(setup, std::move(config), std::move(data));
+  // What can be refused is refused before the run is touched.
   RETURN_IF_ERROR(agree_with_run_folder(config, *setup.run));
 
   Trainer trainer(setup, std::move(config), std::move(data));
@@ -36,17 +52,29 @@ Result<Outcome> train(const TrainerSetup& setup, RunData data) {
 }
 
 Result<Outcome> Trainer::run() {
-  if (setup_.on_start) setup_.on_start(event(state_.step, 0));
+  is_begun_ = true;
+  if (leads_ && setup_.on_start) setup_.on_start(event(state_.step, 0));
   for (;;) {
     Result<std::optional<Outcome>> ended = go_on();
     if (ended.has_value() && ended->has_value()) return std::move(**ended);
     if (ended.has_value()) continue;
-    if (!divergence_) return ended.error();
-    if (config_.train.on_divergence != "roll_back" || state_.roll_backs >= kRollBacksMax) {
-      note_divergence(*divergence_, "stopped");
-      return *divergence_;
+    Error error = ended.error();
+    if (divergence_ && !is_group_over(error)) {
+      if (config_.train.on_divergence != "roll_back" || state_.roll_backs >= kRollBacksMax) {
+        note_divergence(*divergence_, "stopped");
+        return *divergence_;
+      }
+      const Status restored = roll_back();
+      if (restored.has_value()) continue;
+      error = restored.error();
     }
-    RETURN_IF_ERROR(roll_back());
+    if (!is_group_over(error)) return error;
+    divergence_.reset();
+    const Status formed = regroup();
+    if (formed.has_value()) continue;
+    const std::optional<Notice> notice = setup_.board->notice();
+    if (formed.error().code == Code::cancelled && notice) return leave_alone(*notice);
+    return formed.error();
   }
 }
 
@@ -57,22 +85,28 @@ Result<std::optional<Outcome>> Trainer::go_on() {
   if (epoch_is_complete_but_open()) RETURN_IF_ERROR(close_epoch());
 
   // Notices are acted on here, between steps, and nowhere else.
-  if (const auto notice = setup_.board->notice()) {
-    ASSIGN_OR_RETURN(Outcome outcome, leave(*notice));
-    return std::optional<Outcome>(std::move(outcome));
-  }
-  if (const auto advice = setup_.board->take_advice()) RETURN_IF_ERROR(heed(*advice));
+  ASSIGN_OR_RETURN(std::optional<Outcome> left, is_together() ? heed_words() : heed_notices());
+  if (left) return left;
 
   if (auto reason = finished()) {
     ASSIGN_OR_RETURN(Outcome outcome, finish(std::move(*reason)));
     return std::optional<Outcome>(std::move(outcome));
   }
 
-  RETURN_IF_ERROR(train_one_step());
+  RETURN_IF_ERROR(is_together() ? train_together() : train_one_step());
 
   // Once in a while a checkpoint, so that a kill without notice costs little; and a sign of life
   // for whoever might want to take the run over.
   RETURN_IF_ERROR(keep_the_run());
+  return std::optional<Outcome>();
+}
+
+Result<std::optional<Outcome>> Trainer::heed_notices() {
+  if (const auto notice = setup_.board->notice()) {
+    ASSIGN_OR_RETURN(Outcome outcome, leave(*notice));
+    return std::optional<Outcome>(std::move(outcome));
+  }
+  if (const auto advice = setup_.board->take_advice()) RETURN_IF_ERROR(heed(*advice));
   return std::optional<Outcome>();
 }
 
@@ -158,6 +192,7 @@ Status Trainer::note_results(const StepResults& results) {
       state_.epoch.loss += result.loss * samples;
       state_.epoch.correct += result.correct;
     }
+    if (step.step < recorded_step_) continue;  // the leader before us has written it
     records_->step({.step = step.step + 1,
                     .epoch = step.epoch,
                     .learning_rate = step.learning_rate,
@@ -165,7 +200,7 @@ Status Trainer::note_results(const StepResults& results) {
                     .top1 = static_cast<double>(result.correct) / samples,
                     .samples = step.samples,
                     .spans = spans_.take()});
-    if (setup_.on_step) setup_.on_step(event(step.step + 1, result.loss));
+    if (leads_ && setup_.on_step) setup_.on_step(event(step.step + 1, result.loss));
   }
   return {};
 }
@@ -220,17 +255,22 @@ Status Trainer::close_epoch() {
   const double loss = state_.epoch.loss / samples;
   const double top1 = static_cast<double>(state_.epoch.correct) / samples;
   records_->epoch(epoch, state_.step, loss, top1, test ? &*test : nullptr);
-  setup_.log->info("train", fmt::format("epoch {} of {}", epoch, config_.train.epochs),
-                   {{"loss", fmt::format("{:.4f}", loss)},
-                    {"top1", fmt::format("{:.2f}%", 100 * top1)},
-                    {"test_top1", test ? fmt::format("{:.2f}%", 100 * test->top1) : "-"}});
+  if (leads_)
+    setup_.log->info("train", fmt::format("epoch {} of {}", epoch, config_.train.epochs),
+                     {{"loss", fmt::format("{:.4f}", loss)},
+                      {"top1", fmt::format("{:.2f}%", 100 * top1)},
+                      {"test_top1", test ? fmt::format("{:.2f}%", 100 * test->top1) : "-"}});
   state_.epochs_closed = epoch;
   state_.epoch = {};
   state_is_saved_ = false;
   RETURN_IF_ERROR(save("epoch"));
+  bool is_saved = state_is_saved_;
+  if (is_together()) {
+    ASSIGN_OR_RETURN(is_saved, agree_on_epoch());
+  }
   // Weights that no checkpoint holds cannot be the best: a later, lesser one may.
-  if (!state_is_saved_) state_.best = best_before;
-  if (state_.best.step != best_before.step) write_best();
+  if (!is_saved) state_.best = best_before;
+  if (leads_ && state_.best.step != best_before.step) write_best();
   return {};
 }
 
@@ -239,7 +279,10 @@ Result<std::optional<Evaluation>> Trainer::evaluate_now(bool is_last) {
   const SpanScope span(spans_, Span::evaluation);
   const Nanoseconds start = setup_.clock->now();
   ASSIGN_OR_RETURN(const std::optional<Evaluation> test, evaluate_quietly());
-  if (!test) return test;
+  if (!test) {
+    words_.clear();  // a rank that did not say so before has a notice
+    return test;
+  }
   nlohmann::json fields = {{"epoch", timeline_.epochs_after(state_.step)},
                            {"step", state_.step},
                            {"loss", test->loss},
@@ -251,7 +294,7 @@ Result<std::optional<Evaluation>> Trainer::evaluate_now(bool is_last) {
   constexpr size_t kClassesMax = 100;
   if (is_last || test->class_top1.size() <= kClassesMax) fields["class_top1"] = test->class_top1;
   records_->ledger("evaluation", fields);
-  newest_accuracy_ = write_accuracy_table();
+  if (leads_) newest_accuracy_ = write_accuracy_table();
   return test;
 }
 
@@ -261,7 +304,8 @@ Result<std::optional<Evaluation>> Trainer::evaluate_quietly() {
   return evaluate(
       *learner_, *data.test, config_in(config_, data.phase), *setup_.board, *setup_.clock,
       [this] { return show_sign_of_life(); },
-      [this, &data](const BadRead& bad) { note_bad_sample(bad, *data.test); });
+      [this, &data](const BadRead& bad) { note_bad_sample(bad, *data.test); },
+      is_together() ? group_.get() : nullptr);
 }
 
 // Once: when train.target_top1 and train.target_top5, those that are set, are both reached.
@@ -283,11 +327,13 @@ void Trainer::note_target(const AccuracyRow& row) {
 }
 
 Status Trainer::keep_the_run() {
+  if (!leads_) return {};
   if (setup_.clock->now() - saved_at_ >= config_.checkpoint.every) return save("cadence");
   return show_sign_of_life();
 }
 
 Status Trainer::show_sign_of_life() {
+  if (!leads_) return {};
   const Status renewed = sequence_->renew_if_due();
   if (!renewed.has_value() && renewed.error().code != Code::aborted) {
     records_->warning("cannot renew the lease: " + renewed.error().to_string(), state_.step);
@@ -298,6 +344,10 @@ Status Trainer::show_sign_of_life() {
 
 Status Trainer::save(const char* why) {
   RETURN_IF_ERROR(finish_steps());
+  if (!leads_) {
+    state_is_saved_ = true;  // as far as this rank is concerned
+    return {};
+  }
   const SpanScope span(spans_, Span::checkpoint);
   const Nanoseconds start = setup_.clock->now();
   std::vector<Bytes> blobs(1);

@@ -15,6 +15,7 @@
 #include "storage/sequence.h"
 #include "train/branch.h"
 #include "train/device.h"
+#include "train/rank_door.h"
 #include "train/run_config.h"
 #include "train/run_data.h"
 
@@ -52,6 +53,10 @@ struct TrainerSetup {
   Clock* clock = nullptr;
   Log* log = nullptr;
   NoticeBoard* board = nullptr;
+  RankDoor* ranks = nullptr;  // the way to the other ranks; null: this process trains alone
+  // With ranks, called by the one that begins the run before it looks into the run's folder: what
+  // main() would else have done by itself.
+  std::function<Status()> prepare;
   std::function<void(const StepEvent&)> on_start;  // once, before the first step
   std::function<void(const StepEvent&)> on_step;   // after each step, between steps
 };
@@ -63,8 +68,12 @@ struct Outcome {
   int64_t step = 0;
   int64_t steps_lost = 0;  // steps done that no checkpoint holds
   std::string reason;
+  bool has_led = true;  // false: another rank tells how the run ended
 };
 
+// With ranks, all of them call it; only the one that leads touches the run, and another takes over
+// if that one is lost.
+//
 // Trains until done or told to leave: resumes whatever the run folder holds, keeps checkpoints,
 // ledger and metrics, and writes model.safetensors and report.json at the end. An error is returned
 // only if the run could not begin; one that fails later is an Outcome like any other, told in its

@@ -50,11 +50,7 @@ Status Trainer::restore_or_start() {
   ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner));
   if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
   RETURN_IF_ERROR(make_learner());
-  const auto price = static_cast<int64_t>(config_.train.price * 1e6 + 0.5);
-  ASSIGN_OR_RETURN(records_, RunRecords::open(*setup_.run, *setup_.clock, *setup_.log,
-                                              {.price_microusd_per_hour = price > 0 ? price : -1,
-                                               .lease = sequence_->lease_number(),
-                                               .accuracy = std::move(accuracy)}));
+  RETURN_IF_ERROR(open_records(std::move(accuracy)));
   ASSIGN_OR_RETURN(const int64_t recorded, last_recorded_step(*setup_.run));
 
   if (point) RETURN_IF_ERROR(restore(*point));
@@ -94,6 +90,15 @@ Status Trainer::restore_or_start() {
   return {};
 }
 
+Status Trainer::open_records(AccuracyHistory accuracy) {
+  const auto price = static_cast<int64_t>(config_.train.price * 1e6 + 0.5);
+  ASSIGN_OR_RETURN(records_, RunRecords::open(*setup_.run, *setup_.clock, *setup_.log,
+                                              {.price_microusd_per_hour = price > 0 ? price : -1,
+                                               .lease = sequence_->lease_number(),
+                                               .accuracy = std::move(accuracy)}));
+  return {};
+}
+
 // Said at every start, so that a windowed order is never taken for a full one.
 void Trainer::rate_shuffle() {
   const PhaseData& data = phase_at(state_.step);
@@ -127,6 +132,8 @@ void Trainer::make_loader() {
                     .seed = static_cast<uint64_t>(config_.train.seed),
                     .augment = config_.augment,
                     .options = config_.loader,
+                    .rank = group_ != nullptr ? group_->rank() : 0,
+                    .world = group_ != nullptr ? group_->world() : 1,
                     .start = {place.epoch, place.batch},
                     .epochs = data.phase.end_epoch,
                     .batches_per_epoch = config_.train.epoch_steps > 0 ? data.steps_per_epoch : 0,

@@ -16,12 +16,28 @@ void Trainer::note_divergence(const Error& error, const char* done) {
 }
 
 // Back to the last checkpoint, or to the beginning, with half the learning rate: with the same one
-// it would diverge again, step by step. Saved at once, so that a kill does not undo it.
+// it would diverge again, step by step. Of several ranks the leader does it and the others take its
+// state; until they have, theirs is none: whoever is lost meanwhile, nobody goes on from it.
 Status Trainer::roll_back() {
   const Error why = *divergence_;
   divergence_.reset();
   loader_.reset();
   open_steps_.clear();
+  if (!is_together()) return restore_last(why);
+  is_joined_ = false;
+  has_state_ = false;
+  words_.clear();
+  RETURN_IF_ERROR(learner_->join(nullptr));
+  const Status restored = leads_ ? restore_last(why) : Status();
+  const Status shared = share_state(/*source=*/0, restored, /*has_tensors=*/true);
+  RETURN_IF_ERROR(shared);
+  has_state_ = true;
+  is_joined_ = true;
+  return learner_->join(group_.get());
+}
+
+// Saved at once, so that a kill does not undo it.
+Status Trainer::restore_last(const Error& why) {
   // A new learner, because the old one may have steps under way whose results are no numbers.
   RETURN_IF_ERROR(make_learner());
   std::vector<std::string> warnings;

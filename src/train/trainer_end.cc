@@ -85,6 +85,7 @@ Result<Outcome> Trainer::finish(std::string reason) {
     // For the report only: it must not become part of the state, which goes on with a larger
     // --steps as if this stop had not been.
     ASSIGN_OR_RETURN(const std::optional<Evaluation> test, evaluate_now(/*is_last=*/true));
+    if (!test && is_together()) return leave_with_all();
     if (!test) return leave(*setup_.board->notice());
   }
   if (!state_is_saved_) RETURN_IF_ERROR(save("end"));
@@ -134,10 +135,13 @@ Status Trainer::close(Outcome& outcome) {
 // What this process has used: time, by the span, processor, memory, GPU.
 nlohmann::json Trainer::use_fields() {
   SpanTimes spans = spans_.totals();
+  for (const Span span : kAllSpans) spans[span] -= spans_before_[span];
   const DeviceUse device = learner_->device_use();
   if (setup_.device != kCpu) spans = as_seen_by_device(spans, device.compute);
   nlohmann::json seconds;
   for (const Span span : kAllSpans) {
+    // Only ranks wait for each other.
+    if (span == Span::communication && setup_.ranks == nullptr) continue;
     seconds[std::string(span_name(span))] = tern::to_seconds(spans[span]);
   }
   rusage usage{};
@@ -147,6 +151,7 @@ nlohmann::json Trainer::use_fields() {
                            {"cpu_user_seconds", to_seconds(usage.ru_utime)},
                            {"cpu_system_seconds", to_seconds(usage.ru_stime)},
                            {"peak_memory_bytes", int64_t{usage.ru_maxrss} * 1024}};
+  if (setup_.ranks != nullptr) fields["ranks"] = ranks_fields();
   if (gpu_) {
     fields["gpu"] = {{"name", gpu_->name},
                      {"compute_seconds", tern::to_seconds(device.compute)},
@@ -208,11 +213,16 @@ Outcome Trainer::train_and_close() {
     setup_.log->error("train", error.to_string(), {{"step", std::to_string(state_.step)}});
   };
   if (!ended.has_value()) fail_with(ended.error());
+  outcome.has_led = leads_;
   outcome.step = state_.step;
   outcome.steps_lost = state_is_saved_ ? 0 : state_.step - saved_step_.value_or(0);
   // Whoever has lost the run writes nothing more into it: the ledger is its new holder's.
-  if (!ended.has_value() && ended.error().code == Code::aborted) return outcome;
-  if (const Status closed = close(outcome); !closed.has_value()) fail_with(closed.error());
+  const bool is_lost = !ended.has_value() && ended.error().code == Code::aborted;
+  if (leads_ && !is_lost) {
+    if (const Status closed = close(outcome); !closed.has_value()) fail_with(closed.error());
+  }
+  // Last: only now may another rank take the run.
+  if (setup_.ranks != nullptr) setup_.ranks->leave(outcome.reason);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "cuda/gpu.h"
 #include "loader/loader.h"
 #include "report/accuracy_table.h"
+#include "report/resources.h"
 #include "report/spans.h"
 #include "storage/prefix_store.h"
 #include "train/learner.h"
@@ -55,6 +57,8 @@ class Trainer {
 
   Status take_the_run();
   Status restore_or_start();
+  // With ranks, instead of these two.
+  Status begin_together() { return regroup(); }
   Outcome train_and_close();
   // For a run that was taken but could not begin.
   void give_back() {
@@ -74,7 +78,9 @@ class Trainer {
 
   Result<Outcome> run();
   Result<std::optional<Outcome>> go_on();
+  Result<std::optional<Outcome>> heed_notices();
   Status roll_back();
+  Status restore_last(const Error& why);
   void note_divergence(const Error& error, const char* done);
   Status train_one_step();
   Status pass_over(const Batch& batch);
@@ -100,6 +106,34 @@ class Trainer {
   Status write_weights();
   Status write_report();
 
+  // Ranks: trainer_ranks.cc has a step and what they tell each other, trainer_regroup.cc how they
+  // become a group.
+  bool is_together() const { return is_joined_; }
+  bool is_group_over(const Error& error) const {
+    return wants_regroup_ ||
+           (group_ != nullptr && group_->is_broken() && error.code == Code::unavailable);
+  }
+  Status train_together();
+  Status note_undone(const RankStep& exchange, const std::optional<Error>& own);
+  RankWord own_word();
+  Status ask_all();
+  Result<std::optional<Outcome>> heed_words();
+  Result<Outcome> leave_with_all();
+  Result<Outcome> leave_alone(const Notice& notice);
+  Result<bool> agree_on_epoch();
+  void note_group_steps(Nanoseconds now);
+  void note_group(double seconds);
+  nlohmann::json ranks_fields() const;
+  Status regroup();
+  Result<bool> form_group();
+  Status settle();
+  Status begin_as_leader();
+  Status take_from_the_dead();
+  Status take_over();
+  Status share_state(int64_t source, const Status& begun, bool has_tensors);
+  Result<Bytes> pack_state(bool has_tensors);
+  Status adopt_state(const Bytes& packed);
+
   Status restore(const ResumePoint& point);
   Result<std::optional<ResumePoint>> find_branch();
   Result<AccuracyHistory> read_past(bool has_checkpoint);
@@ -109,6 +143,7 @@ class Trainer {
   Result<Learner::Setup> setup_of_learner() const;
   Status fill_in_config();
   Status make_learner();
+  Status open_records(AccuracyHistory accuracy);
   Status begin_with_given_weights();
   void rate_shuffle();
   void watch_gpu();
@@ -158,6 +193,25 @@ class Trainer {
   bool state_is_saved_ = false;                 // the newest checkpoint holds just this state
   Nanoseconds saved_at_{0};
   std::optional<Error> save_error_;  // of the newest attempt, if that failed
+
+  // Ranks; as they are here where there are none.
+  Graveyard graveyard_;
+  std::unique_ptr<Collectives> group_;
+  RankGroup generation_;         // that group_ is
+  RankGroup noted_;              // the last that took a step
+  bool leads_ = true;            // holds the run, records, saves
+  bool is_joined_ = false;       // the learner steps with group_
+  bool wants_regroup_ = false;   // all have agreed to
+  bool has_state_ = false;       // learner_ and state_ are those of a step
+  bool is_begun_ = false;        // run() has been entered
+  std::vector<RankWord> words_;  // of all ranks, by their last step; empty: not asked yet
+  RankWord last_step_;           // of this rank: how long it took
+  double rate_ = 0;              // samples per second of this rank
+  int64_t recorded_step_ = 0;    // by a leader before us: its line is there
+  Nanoseconds stepped_at_{0};
+  SpanTimes spans_before_;                 // while another rank led
+  std::map<std::string, RankLoad> loads_;  // by process
+  int64_t bytes_per_step_ = 0;
 };
 
 }  // namespace tern
