@@ -224,6 +224,11 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
                                   {"cpu_process_cores", {1e15, 1e15}},
                                   {"disk_read_bytes_per_second", {1e15, 1e15}}}};
 
+  report.ranks = RanksLine{.world = 1LL << 53,
+                           .lost = 1LL << 53,
+                           .longest_gap_s = 1e15,
+                           .bytes_per_step = int64_t{1} << 53};
+
   const std::string text = format_report(report);
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 40) << text;
   size_t column = 0;
@@ -232,7 +237,7 @@ TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
     ASSERT_LE(column, 100U) << text;
     ASSERT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= 0x20U) << text;
   }
-  EXPECT_THAT(text, HasSubstr("the last 2 of 50"));
+  EXPECT_THAT(text, HasSubstr("the last 1 of 50"));
   EXPECT_THAT(text, HasSubstr("and 49 before these"));
 }
 

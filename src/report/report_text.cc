@@ -222,8 +222,9 @@ void add_warnings(Screen& screen, const std::vector<std::string>& warnings, size
 
 std::string format_report(const RunReport& report) {
   const LearningRows rows = learning_rows(report);
-  // With ranks there is a span more.
-  const Limits limits = limits_beside(rows.count() + (rows.ranks.empty() ? 0 : 1));
+  // Where ranks wait for each other there is a span more.
+  const size_t more_spans = report.seconds[Span::communication] > 0 ? 1 : 0;
+  const Limits limits = limits_beside(rows.count() + more_spans);
   Screen screen;
   screen.line(fmt::format("run {}: {}", report.run, status_name(report.status)));
   screen.row(report.status == RunStatus::running ? "now" : "ended", report.reason,

@@ -59,7 +59,7 @@ Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& cl
 }
 
 std::unique_ptr<RunRecords> RunRecords::silent(ObjectStore& run, Clock& clock, Log& log) {
-  return std::unique_ptr<RunRecords>(new RunRecords(run, clock, log, /*lease=*/0));
+  return std::unique_ptr<RunRecords>(new RunRecords(run, clock, log, Process{}));
 }
 
 void RunRecords::ledger(std::string_view kind, const nlohmann::json& fields) {

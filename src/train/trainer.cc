@@ -24,8 +24,10 @@ Result<Outcome> train_with_ranks(const TrainerSetup& setup, RunConfig config, Ru
   trainer.give_back();
   setup.ranks->leave(ready.error().message);
   const std::optional<Notice> notice = setup.board->notice();
-  if (ready.error().code == Code::cancelled && notice) return outcome_of(*notice);
-  return ready.error();
+  if (ready.error().code != Code::cancelled || !notice) return ready.error();
+  Outcome outcome = outcome_of(*notice);
+  outcome.has_led = trainer.leads();
+  return outcome;
 }
 
 }  // namespace

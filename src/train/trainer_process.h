@@ -53,12 +53,14 @@ class Trainer {
         data_(std::move(data)),
         timeline_(data_.timeline()),
         checkpoints_(*setup.run, kCheckpointPrefix),
-        spans_(*setup.clock, setup.age) {}
+        spans_(*setup.clock, setup.age),
+        leads_(setup.ranks == nullptr) {}
 
   Status take_the_run();
   Status restore_or_start();
   // With ranks, instead of these two.
   Status begin_together() { return regroup(); }
+  bool leads() const { return leads_; }
   Outcome train_and_close();
   // For a run that was taken but could not begin.
   void give_back() {
@@ -199,7 +201,7 @@ class Trainer {
   std::unique_ptr<Collectives> group_;
   RankGroup generation_;         // that group_ is
   RankGroup noted_;              // the last that took a step
-  bool leads_ = true;            // holds the run, records, saves
+  bool leads_;                   // holds the run, records, saves
   bool is_joined_ = false;       // the learner steps with group_
   bool wants_regroup_ = false;   // all have agreed to
   bool has_state_ = false;       // learner_ and state_ are those of a step
