@@ -198,7 +198,8 @@ Result<std::vector<FleetMachine>> parse_instances_json(std::string_view text,
   Json json;
   try {
     json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
+    // A number too large for a double is an exception of another kind than the rest.
     // "...parse_error.101] parse error at line 3, column 5: syntax error..."
     const std::string what = error.what();
     const size_t at = what.find("at line ");
@@ -206,7 +207,8 @@ Result<std::vector<FleetMachine>> parse_instances_json(std::string_view text,
         Code::invalid,
         fmt::format("{}: not valid JSON {}; write it again with `aws ec2 "
                     "describe-instances > {}`",
-                    source, printable_line(at == what.npos ? what : what.substr(at)), source));
+                    source, printable_line(at == what.npos ? what : what.substr(at)).substr(0, 300),
+                    source));
   }
   Instances found{.source = source};
   RETURN_IF_ERROR(collect(json, "", 0, found));

@@ -138,6 +138,7 @@ TEST(InstancesJson, TakesTheListsThatAQueryLeaves) {
 TEST(InstancesJson, NamesWhatIsWrong) {
   EXPECT_THAT(problem_with(parse_instances_json("{\n\"Reservations\": [}", "i.json")),
               HasSubstr("i.json: not valid JSON at line 2, column 18"));
+  EXPECT_THAT(problem_with(parse_instances_json("[1e999]", "i")), HasSubstr("not valid JSON"));
   EXPECT_THAT(problem_with(parse_instances_json(R"({"a": 1})", "i")), HasSubstr("is no list of"));
   EXPECT_THAT(problem_with(parse_instances_json(R"({"Instances": [{"InstanceId": "i-1"}]})", "i")),
               HasSubstr("Instances[0] has neither PublicDnsName"));
