@@ -107,15 +107,24 @@ Status copy_to_bucket(const CopySetup& setup, const CopyItem& item) {
   return {};
 }
 
-Status copy_by(const CopySetup& setup, const CopyItem& item) {
-  return setup.copy_one ? setup.copy_one(item) : copy_object(setup, item);
+// With at most `parts` of it on their way.
+Status copy_by(const CopySetup& setup, const CopyItem& item, int64_t parts) {
+  if (setup.copy_one) return setup.copy_one(item);
+  CopySetup own = setup;
+  own.move.in_flight_max = parts;
+  return copy_object(own, item);
 }
+
+// How many parts of one file are written at once where several files are copied: its writers wait
+// for each other, those of two files do not. More than one, so that the last files are not slow.
+constexpr int64_t kWritersOfAFile = 2;
 
 // Hands out items in their order, to as many threads as want them, so that never more than
 // in_flight_max parts are on their way.
 class Turns {
  public:
-  Turns(const CopySetup& setup, std::span<const CopyItem> items) : setup_(setup), items_(items) {}
+  Turns(const CopySetup& setup, std::span<const CopyItem> items)
+      : setup_(setup), items_(items), share_(fair_share()) {}
 
   // The next, once there is room for its parts; null if there is none, after a failure, or a stop.
   const CopyItem* take() {
@@ -141,12 +150,22 @@ class Turns {
     return first_;
   }
 
- private:
-  int64_t limit() const { return setup_.move.in_flight_max; }
-  // Of one that has more than fit, as many as fit.
+  // Of one that has more than its share, its share.
   int64_t parts_of(const CopyItem& item) const {
     const int64_t part = setup_.move.part_bytes;
-    return std::clamp<int64_t>((item.from.size_bytes + part - 1) / part, 1, limit());
+    return std::clamp<int64_t>((item.from.size_bytes + part - 1) / part, 1, share_);
+  }
+
+ private:
+  int64_t limit() const { return setup_.move.in_flight_max; }
+  int64_t fair_share() const {
+    const bool to_files = !items_.empty() && setup_.to->local_path(items_[0].to).has_value();
+    if (!to_files) return limit();
+    const auto larger = std::ranges::count_if(items_, [this](const CopyItem& item) {
+      return item.from.size_bytes > setup_.move.part_bytes;
+    });
+    return std::clamp<int64_t>(limit() / std::max<int64_t>(larger, 1),
+                               std::min(kWritersOfAFile, limit()), limit());
   }
   bool is_over() const REQUIRES(mutex_) {
     return next_ == items_.size() || !first_ || setup_.stop.stop_requested();
@@ -154,6 +173,7 @@ class Turns {
 
   const CopySetup& setup_;
   const std::span<const CopyItem> items_;
+  const int64_t share_;
   Mutex mutex_;
   ConditionVariable changed_;
   size_t next_ GUARDED_BY(mutex_) = 0;
@@ -175,7 +195,9 @@ Status copy_objects(const CopySetup& setup, const std::vector<CopyItem>& items) 
   });
   Turns turns(setup, sorted);
   const auto work = [&] {
-    while (const CopyItem* item = turns.take()) turns.end(*item, copy_by(setup, *item));
+    while (const CopyItem* item = turns.take()) {
+      turns.end(*item, copy_by(setup, *item, turns.parts_of(*item)));
+    }
   };
   {
     std::vector<std::jthread> threads;

@@ -33,8 +33,8 @@ struct CopySetup {
 };
 
 // Copies every item, many at once: first those up to a part in size, then the larger ones in parts,
-// as many together as `move` has room for parts. Memory is bounded by it, whatever the sizes. A
-// copy is whole or not there. The first
+// as many together as `move` has room for parts; of several files each is written by few parts at a
+// time. Memory is bounded by `move`, whatever the sizes. A copy is whole or not there. The first
 // failure ends it: what is copied by then stays. `cancelled` once `stop` fires. Blocks.
 Status copy_objects(const CopySetup& setup, const std::vector<CopyItem>& items);
 
