@@ -36,7 +36,7 @@ struct RankJoin {
 
 // What a heartbeat tells.
 struct RankProgress {
-  int64_t step = 0;
+  int64_t step = -1;      // done; -1: it has told of none
   double rate = 0;        // samples per second, of this rank
   std::string waits_for;  // "" computing; "batch 118: object X, attempt 3"; "all-reduce of step 7"
 };
