@@ -14,7 +14,7 @@ The server is versitygw on loopback, s5cmd has its default options; both are of 
 are in --work (/dev/shm: memory, so that no disk is measured). Sides take turns, N rounds (7), and each side's best
 counts, of seconds of the whole process and of its CPU time, user and system: what else a machine does only adds to
 them. --tiny is a folder in Tiny-ImageNet's layout (train, val, wnids.txt; some of the classes will do), of which N
-steps (40) are trained. Exits with 1 if a limit is missed. All of it takes 5 minutes on 2 cores; run it on a machine
+steps (40) are trained. Exits with 1 if a limit is missed. Run it on a machine
 that does nothing else.
 """
 
