@@ -245,6 +245,17 @@ TEST_F(RankHubTest, AStepOfItsOwnIsToldOncePerGeneration) {
   EXPECT_EQ(steps(), 2);
 }
 
+TEST_F(RankHubTest, ARankThatHasToldOfNoStepHasDoneNone) {
+  const uint64_t one = rank(0);
+  const uint64_t other = rank(1);
+  hub_.receive(one, encode_join(1, {}), now_);  // the group begins without a state
+  hub_.receive(other, encode_join(1, {}), now_);
+  hub_.receive(one, encode_heartbeat({}), now_);
+  EXPECT_EQ(std::ranges::count(events_, RankEvent::Kind::stepped, &RankEvent::kind), 0);
+  hub_.receive(one, encode_heartbeat({.step = 0}), now_);
+  EXPECT_EQ(std::ranges::count(events_, RankEvent::Kind::stepped, &RankEvent::kind), 1);
+}
+
 TEST_F(RankHubTest, WithoutRandomnessNobodyGetsIn) {
   RankHub::Setup bad = setup();
   bad.nonce = [] { return Result<Bytes>(fail(Code::internal, "none")); };
