@@ -16,6 +16,7 @@ struct Holder {
   std::string pid_namespace;  // containers on one machine share boot_id but not pids
   int64_t pid = 0;
   int64_t pid_start = 0;  // from /proc: tells a reused pid from the old process
+  std::string group;      // of the ranks that train one run together; empty: it trains alone
 
   // "pid 4711 on machine tern-3"
   std::string to_string() const;

@@ -16,6 +16,12 @@ constexpr int kTakeRoundsMax = 100;
 constexpr int kAppendAttemptsMax = 100;
 // How often a waiting take() looks whether the holder has written.
 constexpr int kLooksPerTerm = 20;
+constexpr Milliseconds kShortestSlice{1};
+// One of our own group that was lost is gone in a moment, and each moment is one without a step.
+constexpr Milliseconds kFirstLook{2};
+constexpr Milliseconds kLongestPause{500};
+// Of our group and alive on this machine, so it saves before it leaves. Longer, and it hangs.
+constexpr std::chrono::seconds kPatience{10};
 
 Error held(const SequenceRecord& newest) {
   return fail(Code::failed_precondition,
@@ -74,38 +80,47 @@ bool Sequence::is_free(const NewestRecord& newest) const {
   if (!newest.record || newest.record->kind == RecordKind::release) return true;
   // Ours: an earlier take() of which the reply was lost.
   if (newest.record->holder.token == setup_.me.token) return true;
-  return liveness(newest.record->holder, setup_.me) == Liveness::dead;
+  const Liveness life = liveness(newest.record->holder, setup_.me);
+  if (life == Liveness::dead) return true;
+  return life == Liveness::unknown && setup_.takes_from_own_group && is_of_own_group(newest);
+}
+
+bool Sequence::is_of_own_group(const NewestRecord& newest) const {
+  return newest.record && !setup_.me.group.empty() &&
+         newest.record->holder.group == setup_.me.group;
 }
 
 // Returns when the next number may be tried, which is then last_ + 1.
 Status Sequence::wait_until_free(bool& told, std::stop_token stop) {
-  ASSIGN_OR_RETURN(const NewestRecord newest, newest_record(*setup_.store));
-  last_ = newest.number;
-  if (is_free(newest)) return {};
-  if (liveness(newest.record->holder, setup_.me) == Liveness::alive) return held(*newest.record);
-  const Milliseconds term = setup_.lease.term;
-  if (term <= Milliseconds(0)) return {};
-  if (!told && setup_.on_wait) setup_.on_wait(newest.record->holder, term);
-  told = true;
-
-  const Nanoseconds slice =
-      std::max<Nanoseconds>(Nanoseconds(term) / kLooksPerTerm, Milliseconds(1));
-  const Nanoseconds end = setup_.clock->now() + term;
-  for (Nanoseconds left = term; left > Nanoseconds(0); left = end - setup_.clock->now()) {
-    if (!setup_.clock->wait_for(std::min(left, slice), stop)) {
+  const Nanoseconds begun = setup_.clock->now();
+  Nanoseconds heard = begun;
+  Nanoseconds pause = kFirstLook;
+  for (bool is_first = true;; is_first = false) {
+    ASSIGN_OR_RETURN(const NewestRecord newest, newest_record(*setup_.store));
+    const bool has_written = std::exchange(last_, newest.number) != newest.number && !is_first;
+    if (is_free(newest)) return {};
+    const bool is_alive = liveness(newest.record->holder, setup_.me) == Liveness::alive;
+    const bool is_own = is_of_own_group(newest);
+    if (!is_own && (is_alive || has_written)) return held(*newest.record);
+    const Nanoseconds now = setup_.clock->now();
+    if (has_written) heard = now;
+    if (!is_alive && now - heard >= setup_.lease.term) return {};
+    if (is_alive && setup_.takes_from_own_group && now - begun >= kPatience) return {};
+    const bool is_worth_telling = !is_own || pause >= kLongestPause;
+    if (is_worth_telling && !std::exchange(told, true) && setup_.on_wait) {
+      setup_.on_wait(newest.record->holder, setup_.lease.term);
+    }
+    const Nanoseconds left = heard + setup_.lease.term - now;
+    const Nanoseconds slice =
+        std::max<Nanoseconds>(setup_.lease.term / kLooksPerTerm, kShortestSlice);
+    const Nanoseconds wait = is_own ? pause : std::min(left, slice);
+    if (!setup_.clock->wait_for(wait, stop)) {
       return fail(Code::cancelled, fmt::format("stopped while waiting for {}; start again to take "
                                                "the run",
                                                newest.record->holder.to_string()));
     }
-    ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, setup_.store->list(""));
-    const std::vector<int64_t> numbers = record_numbers(objects);
-    if (numbers.empty() || numbers.back() == last_) continue;
-    ASSIGN_OR_RETURN(const NewestRecord newer, newest_record(*setup_.store));
-    last_ = newer.number;
-    if (is_free(newer)) return {};
-    return held(*newer.record);
+    pause = std::min<Nanoseconds>(pause * 2, kLongestPause);
   }
-  return {};
 }
 
 // Creates the next number that is free, if all numbers up to it are ours or damaged.

@@ -41,14 +41,20 @@ class Sequence {
     Holder me;
     LeaseOptions lease;
     CheckpointOptions checkpoint;
+    // Most machines of our group are with us, or its holder is known to be dead: a holder of the
+    // same group on another machine is not waited for, and one on this machine not for ever. Should
+    // it live, cut off, it has lost the run and finds that out when it next writes a record.
+    bool takes_from_own_group = false;
     // Told once when take() begins to wait for a holder that may be alive elsewhere.
     std::function<void(const Holder& holder, Milliseconds term)> on_wait;
   };
 
   // Takes the run. At once if nobody holds it, it was released, or its holder was on this machine
   // and is dead; else after the term has passed without a new record. failed_precondition, naming
-  // the holder, if that one is alive; `cancelled` if stopped while it waits. Also clears blobs that
-  // dead holders never published, unless a record is damaged: those blobs may be all that is left.
+  // the holder, if that one is alive, unless it is of our group: then it is waited for, or the run
+  // taken from it (takes_from_own_group). `cancelled` if stopped while it waits. Also clears blobs
+  // that dead holders never published, unless a record is damaged: those blobs may be all that is
+  // left.
   static Result<std::unique_ptr<Sequence>> take(Setup setup, std::stop_token stop);
 
   // Puts the blobs, then creates the record: the commit. Returns its number. `aborted`, naming the
@@ -90,6 +96,7 @@ class Sequence {
   static Kept kept_of(const SequenceRecord& record);
   explicit Sequence(Setup setup) : setup_(std::move(setup)) {}
   bool is_free(const NewestRecord& newest) const;
+  bool is_of_own_group(const NewestRecord& newest) const;
   Status wait_until_free(bool& told, std::stop_token stop);
   Result<int64_t> append(SequenceRecord record);
   Status pass_occupied(int64_t number, const Bytes& existing);

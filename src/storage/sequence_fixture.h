@@ -25,12 +25,18 @@ inline Holder remote_holder(const std::string& host) {
   return holder;
 }
 
+inline Holder of_group(Holder holder, const std::string& group) {
+  holder.group = group;
+  return holder;
+}
+
 class SequenceTest : public testing::Test {
  protected:
   Result<std::unique_ptr<Sequence>> try_take(Holder holder, ObjectStore& store) {
     Sequence::Setup setup{.store = &store, .clock = &clock_, .me = std::move(holder)};
     setup.lease.term = term_;
     setup.checkpoint.keep = keep_;
+    setup.takes_from_own_group = takes_from_own_group_;
     setup.on_wait = [this](const Holder& other, Milliseconds) {
       waited_for_.push_back(other.host);
       if (while_waiting_) while_waiting_();
@@ -73,6 +79,7 @@ class SequenceTest : public testing::Test {
   std::stop_source stop_;
   Milliseconds term_ = kTerm;
   int64_t keep_ = 3;
+  bool takes_from_own_group_ = false;
   std::vector<std::string> waited_for_;
   std::function<void()> while_waiting_;
 };

@@ -69,6 +69,7 @@ class Fields {
     const Json* field = find(name, &Json::is_string, "a text");
     return field == nullptr ? std::string() : field->get<std::string>();
   }
+  std::string text_or_none(const char* name) { return json_.contains(name) ? text(name) : ""; }
   bool boolean(const char* name) {
     const Json* field = find(name, &Json::is_boolean, "true or false");
     return field != nullptr && field->get<bool>();
@@ -112,9 +113,11 @@ class Fields {
 };
 
 Json holder_json(const Holder& holder) {
-  return {{"token", holder.token},     {"host", holder.host},
-          {"boot_id", holder.boot_id}, {"pid_namespace", holder.pid_namespace},
-          {"pid", holder.pid},         {"pid_start", holder.pid_start}};
+  Json json = {{"token", holder.token},     {"host", holder.host},
+               {"boot_id", holder.boot_id}, {"pid_namespace", holder.pid_namespace},
+               {"pid", holder.pid},         {"pid_start", holder.pid_start}};
+  if (!holder.group.empty()) json["group"] = holder.group;
+  return json;
 }
 
 Holder parse_holder(Fields& record) {
@@ -126,6 +129,7 @@ Holder parse_holder(Fields& record) {
   holder.pid_namespace = fields.text("pid_namespace");
   holder.pid = fields.number("pid");
   holder.pid_start = fields.number("pid_start");
+  holder.group = fields.text_or_none("group");
   if (holder.token.empty()) fields.refuse("the token is empty");
   if (!fields.problem().empty()) record.refuse("holder: " + fields.problem());
   return holder;

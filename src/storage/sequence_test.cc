@@ -197,6 +197,51 @@ TEST_F(SequenceTest, WaitingCanBeStopped) {
   EXPECT_EQ(store_.list("")->size(), 1u);
 }
 
+TEST_F(SequenceTest, HolderElsewhereOfAGroupThatMayGoOnWithoutItIsReplacedAtOnce) {
+  const auto old = take(of_group(remote_holder("far"), "g"));
+  takes_from_own_group_ = true;
+  take(of_group(local_holder(), "g"));
+  EXPECT_EQ(highest(store_), 2);
+  EXPECT_EQ(clock_.now(), Nanoseconds(0));
+  EXPECT_TRUE(waited_for_.empty());
+  EXPECT_EQ(old->publish("{}", {}, false).error().code, Code::aborted);
+}
+
+TEST_F(SequenceTest, HolderElsewhereOfAGroupThatMayNotIsWaitedForWhileItWrites) {
+  const auto old = take(of_group(remote_holder("far"), "g"));
+  while_waiting_ = [&] { publish(*old, "alive"); };
+  const auto next = take(of_group(local_holder(), "g"));
+  EXPECT_EQ(next->lease_number(), 3);
+  EXPECT_GT(clock_.now(), Nanoseconds(kTerm));
+}
+
+TEST_F(SequenceTest, HolderHereOfOwnGroupIsWaitedForUntilItReleases) {
+  const auto old = take(of_group(local_holder(), "g"));
+  while_waiting_ = [&] { ASSERT_TRUE(old->release()); };
+  const auto next = take(of_group(local_holder(), "g"));
+  EXPECT_EQ(next->lease_number(), 3);
+  EXPECT_LT(clock_.now(), Nanoseconds(kTerm));
+}
+
+TEST_F(SequenceTest, HolderHereOfOwnGroupThatHangsLosesTheRun) {
+  const auto old = take(of_group(local_holder(), "g"));
+  takes_from_own_group_ = true;
+  const auto next = take(of_group(local_holder(), "g"));
+  EXPECT_EQ(next->lease_number(), 2);
+  EXPECT_GE(clock_.now(), std::chrono::seconds(10));
+}
+
+TEST_F(SequenceTest, OneMayNotTakeFromAnotherGroupNorFromNone) {
+  takes_from_own_group_ = true;
+  for (const char* group : {"", "other"}) {
+    MemoryStore store;
+    const auto old = take(of_group(local_holder(), group), store);
+    EXPECT_EQ(try_take(of_group(local_holder(), "g"), store).error().code,
+              Code::failed_precondition);
+    EXPECT_EQ(try_take(local_holder(), store).error().code, Code::failed_precondition);
+  }
+}
+
 TEST_F(SequenceTest, LeaseIsRenewedEveryThirdOfTheTerm) {
   const auto sequence = take(local_holder());
   clock_.advance(kTerm / 3 - Milliseconds(1));
