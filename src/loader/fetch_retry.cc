@@ -26,9 +26,11 @@ Nanoseconds delay_after(int64_t sample, int attempts) {
 }  // namespace
 
 Result<BytesView> fetch_with_retries(const Dataset& dataset, int64_t sample, Bytes& buffer,
-                                     Clock* clock, const std::stop_token& stop) {
+                                     Clock* clock, const std::stop_token& stop,
+                                     std::atomic<int>* attempt) {
   Nanoseconds waited{0};
   for (int attempts = 1;; ++attempts) {
+    if (attempt != nullptr) *attempt = attempts;
     Result<BytesView> stored = dataset.fetch(sample, buffer);
     if (stored || clock == nullptr || !may_work_in_a_moment(stored.error())) return stored;
     if (attempts == kFetchAttemptsMax) {

@@ -1,6 +1,7 @@
 // Reading a sample again when its disk or server did not answer for a moment.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <stop_token>
 
@@ -18,8 +19,9 @@ inline constexpr int kFetchAttemptsMax = 8;
 // Dataset::fetch(), tried again while it says `unavailable` (EIO, ESTALE, EAGAIN, ETIMEDOUT, a
 // store that is away) or `deadline_exceeded`; the last error is returned with what was tried.
 // Blocks until then. When `stop` fires while it waits: `cancelled`. Without a clock nothing is
-// tried again.
+// tried again. `attempt`, if given, has the number of the one under way, for others to look at.
 Result<BytesView> fetch_with_retries(const Dataset& dataset, int64_t sample, Bytes& buffer,
-                                     Clock* clock, const std::stop_token& stop);
+                                     Clock* clock, const std::stop_token& stop,
+                                     std::atomic<int>* attempt = nullptr);
 
 }  // namespace tern

@@ -1,5 +1,7 @@
 #include "loader/loader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -104,6 +106,18 @@ class Loader::Workers {
 
   LoaderPosition position() const { return position_; }
 
+  std::string waits_for() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (threads_.empty()) return place_text(own_filler_.place());
+    if (window_.empty()) return "no thread has begun it";
+    const Batch& oldest = window_.front()->batch;
+    for (const BatchFiller* filler : fillers_) {
+      const FillerPlace& place = filler->place();
+      if (place.batch == oldest.index && place.epoch == oldest.epoch) return place_text(place);
+    }
+    return "no thread has come to it";
+  }
+
  private:
   struct Entry {
     Batch batch;
@@ -121,8 +135,24 @@ class Loader::Workers {
     PositionRange positions;
   };
 
+  std::string place_text(const FillerPlace& place) const {
+    const int64_t sample = place.sample;
+    if (place.batch < 0 || sample < 0) return "no thread has come to it";
+    return fmt::format("{}, attempt {}", setup_.dataset->where(sample), place.attempt.load());
+  }
+
   void work(std::stop_token stop) EXCLUDES(mutex_) {
     BatchFiller filler(setup_);
+    {
+      MutexLock lock(mutex_);
+      fillers_.push_back(&filler);
+    }
+    fill_chunks(filler, stop);
+    MutexLock lock(mutex_);
+    std::erase(fillers_, &filler);
+  }
+
+  void fill_chunks(BatchFiller& filler, const std::stop_token& stop) EXCLUDES(mutex_) {
     while (std::optional<Chunk> chunk = take_chunk(stop)) {
       StageMeter meter(setup_.clock, chunk->entry->waited_since);
       Result<std::vector<BadRead>> filled =
@@ -261,7 +291,8 @@ class Loader::Workers {
   bool failed_ GUARDED_BY(mutex_) = false;      // no batch is begun after one that failed
   Nanoseconds waiting_since_ GUARDED_BY(mutex_) = kNobodyWaits;  // next(), for the oldest batch
 
-  std::vector<Batch> spare_ GUARDED_BY(mutex_);  // given back, at most kSpareMax
+  std::vector<Batch> spare_ GUARDED_BY(mutex_);                 // given back, at most kSpareMax
+  std::vector<const BatchFiller*> fillers_ GUARDED_BY(mutex_);  // of threads_
 
   // Last, so that they are joined before what they use goes away.
   std::vector<std::jthread> threads_;
@@ -287,5 +318,7 @@ Result<Batch> Loader::next(std::stop_token stop) { return workers_->next(std::mo
 void Loader::recycle(Batch batch) { workers_->recycle(std::move(batch)); }
 
 LoaderPosition Loader::position() const { return workers_->position(); }
+
+std::string Loader::waits_for() const { return workers_->waits_for(); }
 
 }  // namespace tern

@@ -98,6 +98,9 @@ class Loader {
   // taken anew and cleared by the system, page by page. Nobody has to; the owner's thread may.
   void recycle(Batch batch);
   LoaderPosition position() const;
+  // What the batch that next() waits for waits for itself: "shard 3 at 4711, attempt 2", with what
+  // the data set calls the place. Of any thread, while the loader lives.
+  std::string waits_for() const;
 
  private:
   class Workers;

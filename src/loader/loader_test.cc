@@ -387,5 +387,21 @@ TEST(Loader, StopInterruptsAWaitAndNothingIsLost) {
   EXPECT_EQ(batch->images, load_batch(given.setup(0), {0, 0}).value().images);
 }
 
+TEST(LoaderWaits, WhatABatchWaitsForIsNamedWithItsAttempt) {
+  for (const int64_t threads : {0, 1}) {
+    Given given(8, 4, Order::sequential);
+    SystemClock clock;
+    given.dataset.hold();
+    given.dataset.fail_first(0, 2, Code::unavailable);
+    Loader::Setup setup = given.setup(threads, /*epochs=*/1);
+    setup.clock = &clock;
+    Loader loader(setup);
+    std::jthread owner([&] { EXPECT_TRUE(loader.next().has_value()); });
+    ASSERT_TRUE(given.dataset.wait_for_reads(3));
+    EXPECT_EQ(loader.waits_for(), "sample-0.raw, attempt 3");
+    given.dataset.release();
+  }
+}
+
 }  // namespace
 }  // namespace tern

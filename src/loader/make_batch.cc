@@ -121,6 +121,10 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
   // Finding out which samples they are counts as fetching the first.
   samples_.resize(static_cast<size_t>(chunk.size()));
   setup_.plan->samples_at(batch.epoch, chunk.begin, samples_);
+  place_.attempt = 1;
+  place_.sample = samples_.empty() ? -1 : samples_[0];
+  place_.epoch = batch.epoch;
+  place_.batch = batch.index;
   // Where each read is a request over a network, all of them are on their way at once. What fails
   // there is read again, by itself.
   const std::vector<Result<Bytes>> ahead = setup_.dataset->fetch_many(samples_);
@@ -137,6 +141,7 @@ Result<std::vector<BadRead>> BatchFiller::fill(Batch& batch, PositionRange chunk
     ASSIGN_OR_RETURN(BadRead read, deal_with(batch, position, sample, filled.error(), meter, stop));
     bad.push_back(std::move(read));
   }
+  place_.batch = -1;
   if (stored_.capacity() > ImageDecoder::kKeptBytesMax) Bytes().swap(stored_);
   return bad;
 }
@@ -152,7 +157,9 @@ Status BatchFiller::fill_slot(Batch& batch, int64_t position, int64_t sample, co
   if (ahead != nullptr) {
     stored = *ahead;
   } else {
-    ASSIGN_OR_RETURN(stored, fetch_with_retries(dataset, sample, stored_, setup_.clock, stop));
+    place_.sample = sample;
+    ASSIGN_OR_RETURN(
+        stored, fetch_with_retries(dataset, sample, stored_, setup_.clock, stop, &place_.attempt));
   }
   meter.end(LoadStage::fetch);
 

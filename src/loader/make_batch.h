@@ -1,6 +1,7 @@
 // How one batch comes to be: its buffers, its samples part by part, what bad ones leave behind.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <stop_token>
@@ -19,6 +20,14 @@ namespace tern {
 // `exhausted` if there is no memory.
 Result<Batch> allocate_batch(const Loader::Setup& setup, LoaderPosition at, Batch spare = {});
 
+// What a filler is at, for other threads to look at while it is slow.
+struct FillerPlace {
+  std::atomic<int64_t> epoch = -1;
+  std::atomic<int64_t> batch = -1;   // -1: nothing
+  std::atomic<int64_t> sample = -1;  // the first of several that are read at once
+  std::atomic<int> attempt = 1;      // to read it
+};
+
 // Fills parts of batches; keeps a decoder and buffers between samples. Each thread owns one.
 // Several may fill different parts of one batch at the same time: what a slot gets depends only on
 // the setup, the epoch and the position.
@@ -32,6 +41,7 @@ class BatchFiller {
   // reading, also again (fetch_retry.h). Errors name the sample.
   Result<std::vector<BadRead>> fill(Batch& batch, PositionRange chunk, StageMeter& meter,
                                     std::stop_token stop);
+  const FillerPlace& place() const { return place_; }
 
  private:
   // `ahead`: the sample's bytes, if they have been read; else they are.
@@ -42,6 +52,7 @@ class BatchFiller {
   View view_of(const Batch& batch, int64_t position, int64_t sample) const;
 
   const Loader::Setup& setup_;
+  FillerPlace place_;
   const AugmentOptions augment_;  // nothing in an evaluation
   const bool has_draws_;          // a crop or a flip is drawn
   const bool mirrors_in_view_;    // the flip costs nothing there
