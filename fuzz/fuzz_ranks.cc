@@ -14,7 +14,9 @@ const Bytes kNonce(kSecretBytes, 'n');
 
 Bytes hello(int64_t id) {
   Hello said{.nonce = kNonce, .who = {.machine = 0, .id = id, .pid = 100 + id}};
-  said.proof = rank_proof("secret", kNonce, said);
+  // The last of them is another machine's supervisor.
+  if (id == 3) said = {.role = Role::supervisor, .nonce = kNonce, .who = {.machine = 1}};
+  said.proof = hello_proof("secret", kNonce, said);
   return encode(said);
 }
 
@@ -29,6 +31,10 @@ void try_frames(BytesView bytes) {
           TERN_CHECK(group->rank < group->world);
         }
       }
+    }
+    if (const auto word = decode_peer_word(1, **frame)) {
+      for (const char c : word->event.why) TERN_CHECK(c >= ' ' && c <= '~');
+      TERN_CHECK(word->state.term >= 0 && word->state.alive >= 0);
     }
     if (const auto notice = decode_notice(**frame)) {
       for (const char c : notice->source) TERN_CHECK(c >= ' ' && c <= '~');
@@ -48,6 +54,11 @@ void try_hub(BytesView bytes) {
                    [&entered](const RankEvent& event) {
                      if (event.kind == RankEvent::Kind::entered) ++entered;
                      for (const char c : event.progress.waits_for) TERN_CHECK(c >= ' ' && c <= '~');
+                   },
+               .machines = 2,
+               .on_peer =
+                   [&entered](const PeerWord& word) {
+                     if (word.kind == PeerWord::Kind::came) ++entered;
                    }});
   std::vector<uint64_t> connections;
   Nanoseconds now{0};
@@ -69,6 +80,10 @@ void try_hub(BytesView bytes) {
     } else if (what % 8 == 3) {
       now += std::chrono::seconds(what / 8);
       hub.tick(now);
+    } else if (what == 0xf4) {
+      hub.refuse_ranks(now);
+    } else if (what == 0xfc) {
+      hub.serve({.expected = 2, .min = 1, .max = 3}, now);
     } else if (what % 8 == 4) {
       if (Bytes* output = hub.output(connections[what / 8 % connections.size()])) output->clear();
     } else {

@@ -26,14 +26,16 @@ RankHub::Setup hub_setup(const KvServer::Setup& setup) {
           .rules = setup.rules,
           .limits = setup.limits,
           .nonce = [] { return random_bytes(kSecretBytes); },
-          .on_event = setup.on_event};
+          .on_event = setup.on_event,
+          .machines = setup.machines,
+          .on_peer = setup.on_peer};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<KvServer>> KvServer::start(Setup setup) {
   TERN_CHECK(setup.secret.size() == kSecretBytes && setup.clock != nullptr);
-  ASSIGN_OR_RETURN(Listening listening, listen_on(setup.address));
+  ASSIGN_OR_RETURN(Listening listening, listen_on(setup.address, setup.port));
   ASSIGN_OR_RETURN(Descriptor wake_up, make_wake());
   Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
   if (!poller.is_open()) return fail(Code::exhausted, "no descriptor for epoll; see ulimit -n");
@@ -56,20 +58,18 @@ KvServer::~KvServer() {
   thread_.join();
 }
 
-void KvServer::post(Notice notice) {
+void KvServer::order(Order order) {
   {
     MutexLock lock(mutex_);
-    posted_.push_back(std::move(notice));
+    orders_.push_back(std::move(order));
   }
   wake(wake_);
 }
 
-void KvServer::expect(int64_t ranks) {
-  {
-    MutexLock lock(mutex_);
-    expected_ = ranks;
-  }
-  wake(wake_);
+void KvServer::post(Notice notice) {
+  order([told = PeerNotice{.machine = -1, .notice = std::move(notice)}](RankHub& hub, Nanoseconds) {
+    hub.post(told);
+  });
 }
 
 void KvServer::serve(const std::stop_token& stop) {
@@ -100,18 +100,18 @@ void KvServer::serve(const std::stop_token& stop) {
     close_condemned();
     write_all();
   }
+  // The last words: a hub that ends says so.
+  take_orders();
+  write_all();
 }
 
 void KvServer::take_orders() {
-  std::vector<Notice> posted;
-  int64_t expected = -1;
+  std::vector<Order> orders;
   {
     MutexLock lock(mutex_);
-    posted = std::exchange(posted_, {});
-    expected = std::exchange(expected_, -1);
+    orders = std::exchange(orders_, {});
   }
-  for (const Notice& notice : posted) hub_.post(notice);
-  if (expected >= 0) hub_.expect(expected, setup_.clock->now());
+  for (const Order& order : orders) order(hub_, setup_.clock->now());
 }
 
 void KvServer::accept_all() {
@@ -133,8 +133,9 @@ void KvServer::read_from(uint64_t id) {
   if (got > 0) {
     hub_.receive(id, {buffer.data(), static_cast<size_t>(got)}, setup_.clock->now());
   } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+    const bool is_closed = got == 0 || errno == ECONNRESET;
     peers_.erase(found);
-    hub_.close(id, setup_.clock->now());
+    hub_.close(id, setup_.clock->now(), is_closed ? RankHub::End::closed : RankHub::End::cut);
   }
 }
 

@@ -25,11 +25,14 @@ class KvServer {
  public:
   struct Setup {
     std::string address = "127.0.0.1";
-    Bytes secret;  // kSecretBytes, random
+    int64_t port = 0;  // 0: the kernel chooses
+    Bytes secret;      // kSecretBytes, random
     RosterRules rules;
     RankHub::Limits limits;
     // Called on the server's thread, and must not block. May be empty.
     std::function<void(const RankEvent&)> on_event;
+    int64_t machines = 0;                   // as RankHub's
+    std::function<void(PeerWord)> on_peer;  // as on_event
     Clock* clock = nullptr;
   };
   static Result<std::unique_ptr<KvServer>> start(Setup setup);
@@ -38,10 +41,11 @@ class KvServer {
   // "127.0.0.1:41234"
   const std::string& address() const { return address_; }
 
+  // To be done on the server's thread, soon, in the order of the calls. Must not block.
+  using Order = std::function<void(RankHub& hub, Nanoseconds now)>;
+  void order(Order order);
   // To every rank, also those that come later.
   void post(Notice notice);
-  // So many ranks are there or will come: fewer, once one of them is given up.
-  void expect(int64_t ranks);
 
  private:
   KvServer(Setup setup, Listening listening, Descriptor poller, Descriptor wake);
@@ -68,8 +72,7 @@ class KvServer {
   std::map<uint64_t, Peer> peers_;  // of the thread, by the hub's numbers
 
   Mutex mutex_;
-  std::vector<Notice> posted_ GUARDED_BY(mutex_);
-  int64_t expected_ GUARDED_BY(mutex_) = -1;  // -1: as before
+  std::vector<Order> orders_ GUARDED_BY(mutex_);
 
   std::jthread thread_;  // last: it uses all of the above
 };

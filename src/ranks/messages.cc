@@ -13,6 +13,10 @@ namespace tern {
 namespace {
 
 constexpr Code kLastCode = Code::internal;
+constexpr size_t kGroupIdDigits = 32;
+// One a second since the beginning of time: what a rank tells beyond is no number of a generation,
+// and the next one must be a number, too.
+constexpr int64_t kGenerationMax = int64_t{1} << 60;
 
 FrameWriter& write_identity(FrameWriter& frame, const RankIdentity& who) {
   return frame.number(who.machine).number(who.id).number(who.pid);
@@ -28,7 +32,8 @@ RankIdentity read_identity(FieldReader& fields) {
 
 Bytes proof(std::string_view speaker, BytesView secret, BytesView challenge, const Hello& hello) {
   FrameWriter said(Message::hello);
-  said.text(speaker).byte(hello.version).text(challenge).text(hello.nonce);
+  said.text(speaker).byte(hello.version).byte(static_cast<uint8_t>(hello.role));
+  said.text(challenge).text(hello.nonce);
   const Digest digest = hmac_sha256(secret, write_identity(said, hello.who).finish());
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
@@ -60,7 +65,7 @@ Result<Challenge> decode_challenge(BytesView frame) {
 
 Bytes encode(const Hello& hello) {
   FrameWriter frame(Message::hello);
-  frame.byte(hello.version).text(hello.nonce);
+  frame.byte(hello.version).byte(static_cast<uint8_t>(hello.role)).text(hello.nonce);
   return write_identity(frame, hello.who).text(hello.proof).finish();
 }
 
@@ -69,19 +74,22 @@ Result<Hello> decode_hello(BytesView frame) {
   RETURN_IF_ERROR(expect(fields, Message::hello));
   Hello hello;
   hello.version = fields.byte();
+  const uint8_t role = fields.byte();
+  hello.role = static_cast<Role>(role);
   hello.nonce = Bytes(fields.text(kSecretBytes));
   hello.who = read_identity(fields);
   hello.proof = Bytes(fields.text(kSecretBytes));
   RETURN_IF_ERROR(fields.finish());
+  if (role > static_cast<uint8_t>(Role::supervisor)) return fail(Code::corrupt, "an unknown role");
   return hello;
 }
 
-Bytes rank_proof(BytesView secret, BytesView challenge, const Hello& hello) {
-  return proof("tern rank", secret, challenge, hello);
+Bytes hello_proof(BytesView secret, BytesView challenge, const Hello& hello) {
+  return proof("tern hello", secret, challenge, hello);
 }
 
-Bytes supervisor_proof(BytesView secret, BytesView challenge, const Hello& hello) {
-  return proof("tern supervisor", secret, challenge, hello);
+Bytes welcome_proof(BytesView secret, BytesView challenge, const Hello& hello) {
+  return proof("tern welcome", secret, challenge, hello);
 }
 
 bool same_proof(BytesView a, BytesView b) {
@@ -91,6 +99,10 @@ bool same_proof(BytesView a, BytesView b) {
     difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
   }
   return difference == 0;
+}
+
+std::string group_id_of(BytesView secret) {
+  return to_hex(hmac_sha256(secret, "tern group")).substr(0, kGroupIdDigits);
 }
 
 Bytes encode_welcome(BytesView proof) { return FrameWriter(Message::welcome).text(proof).finish(); }
@@ -109,6 +121,9 @@ Bytes encode_join(int64_t request, const RankJoin& join) {
       .number(join.step)
       .text(join.agreement)
       .text(BytesView(join.settings).substr(0, kSettingsBytesMax))
+      .number(join.lease)
+      .number(join.generation)
+      .number(join.rank)
       .finish();
 }
 
@@ -117,6 +132,9 @@ RankJoin read_join(FieldReader& fields) {
   join.step = std::max<int64_t>(-1, fields.number());
   join.agreement = Bytes(fields.text(kLineBytesMax));
   join.settings = Bytes(fields.text(kSettingsBytesMax));
+  join.lease = std::max<int64_t>(-1, fields.number());
+  join.generation = std::clamp<int64_t>(fields.number(), -1, kGenerationMax);
+  join.rank = std::max<int64_t>(-1, fields.number());
   return join;
 }
 
@@ -170,6 +188,7 @@ Bytes encode_group(const RankGroup& group) {
   FrameWriter value(Message::join);
   value.number(group.generation).number(group.rank).number(group.world);
   value.number(group.source).number(group.step);
+  value.text(group.group_id).byte(group.may_take_over ? 1 : 0);
   for (const std::string& member : group.members) value.text(member);
   return value.finish().substr(sizeof(uint32_t));
 }
@@ -183,6 +202,8 @@ Result<RankGroup> decode_group(BytesView value) {
   group.world = fields.number();
   group.source = fields.number();
   group.step = fields.number();
+  group.group_id = Bytes(fields.text(kLineBytesMax));
+  group.may_take_over = fields.byte() != 0;
   const bool is_possible = group.world >= 1 && group.world <= kRanksMax && group.rank >= 0 &&
                            group.rank < group.world && group.source < group.world;
   if (!is_possible) return fail(Code::corrupt, "a group that cannot be");

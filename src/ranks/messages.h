@@ -23,8 +23,12 @@ struct Challenge {
 Bytes encode(const Challenge& challenge);
 Result<Challenge> decode_challenge(BytesView frame);
 
+// Who connects. Part of the format.
+enum class Role : uint8_t { rank = 0, supervisor = 1 };
+
 struct Hello {
   uint8_t version = kWireVersion;
+  Role role = Role::rank;
   Bytes nonce;
   RankIdentity who;
   Bytes proof;
@@ -32,12 +36,16 @@ struct Hello {
 Bytes encode(const Hello& hello);
 Result<Hello> decode_hello(BytesView frame);
 
-// HMAC-SHA256 with the secret over who speaks, both nonces and the identity: nothing that one side
-// says can be sent back to it, or said again on another connection.
-Bytes rank_proof(BytesView secret, BytesView challenge, const Hello& hello);
-Bytes supervisor_proof(BytesView secret, BytesView challenge, const Hello& hello);
+// HMAC-SHA256 with the secret over who speaks, both nonces, role and identity: nothing that one
+// side says can be sent back to it, or said again on another connection. The first is of who
+// connects.
+Bytes hello_proof(BytesView secret, BytesView challenge, const Hello& hello);
+Bytes welcome_proof(BytesView secret, BytesView challenge, const Hello& hello);
 // In a time that does not tell where they differ.
 bool same_proof(BytesView a, BytesView b);
+
+// RankGroup's: in hexadecimal, and telling nothing of the secret.
+std::string group_id_of(BytesView secret);
 
 Bytes encode_welcome(BytesView proof);
 Result<Bytes> decode_welcome(BytesView frame);

@@ -16,6 +16,8 @@ struct RanksOptions {
   Milliseconds heartbeat{500};
   Milliseconds timeout{10'000};
   int64_t restarts = 3;
+  Milliseconds spare_after{5'000};
+  int64_t standby = 1;
   std::string address = "127.0.0.1";
 };
 
@@ -55,6 +57,16 @@ inline void describe(OptionSet& set, RanksOptions& options) {
                "then the run goes on without it.",
        .min = 0,
        .max = 1'000'000});
+  add("spare_after", &options.spare_after,
+      {.help = "A machine that is away for this long gives its place to a spare, if there is one.",
+       .min = 0,
+       .max = 86'400});
+  add("standby", &options.standby,
+      {.help = "Ranks that are started besides, once the run steps, and wait to take a lost one's "
+               "place at once. They take memory and no time. On several machines, and where ranks "
+               "compute on GPUs: none.",
+       .min = 0,
+       .max = 16});
   add("address", &options.address,
       {.help = "The address of this machine that ranks talk over, and nothing else listens on."});
 }

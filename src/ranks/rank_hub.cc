@@ -13,7 +13,8 @@ constexpr size_t kNoticesMax = 100;
 
 }  // namespace
 
-RankHub::RankHub(Setup setup) : setup_(std::move(setup)), roster_(setup_.rules) {}
+RankHub::RankHub(Setup setup)
+    : setup_(std::move(setup)), group_id_(group_id_of(setup_.secret)), roster_(setup_.rules) {}
 
 uint64_t RankHub::open(Nanoseconds now) {
   const uint64_t id = ++last_id_;
@@ -49,32 +50,41 @@ void RankHub::receive(uint64_t id, BytesView bytes, Nanoseconds now) {
   if (found->second.is_rank) roster_.heard(id, now);
 }
 
-void RankHub::close(uint64_t id, Nanoseconds now) {
+void RankHub::close(uint64_t id, Nanoseconds now, End end) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   const Connection closed = std::move(found->second);
   connections_.erase(found);
+  if (closed.is_peer) {
+    tell_peer({.kind = PeerWord::Kind::went,
+               .machine = closed.who.machine,
+               .is_dead = end == End::closed});
+  }
   if (!closed.is_rank) return;
   tell(RankEvent::Kind::lost, closed);
-  roster_.lose(id, now);
+  roster_.lose(id, end == End::closed, now);
   act(now);
 }
 
 void RankHub::tick(Nanoseconds now) {
   std::vector<uint64_t> late;
   for (const auto& [id, connection] : connections_) {
-    if (!connection.is_rank && now - connection.opened_at > setup_.limits.hello) late.push_back(id);
+    const bool is_stranger = !connection.is_rank && !connection.is_peer;
+    if (is_stranger && now - connection.opened_at > setup_.limits.hello) late.push_back(id);
   }
+  drop_silent_peers(now);
   for (const uint64_t id : late) condemn(id, "it did not prove the secret in time", now);
   roster_.tick(now);
   act(now);
 }
 
-void RankHub::post(const Notice& notice) {
-  if (notices_.size() >= kNoticesMax) return;
+void RankHub::post(const PeerNotice& notice) {
+  const auto is_same = [&](const PeerNotice& other) { return other.is_same(notice); };
+  if (notices_.size() >= kNoticesMax || std::ranges::any_of(notices_, is_same)) return;
   notices_.push_back(notice);
   for (auto& [id, connection] : connections_) {
-    if (connection.is_rank) connection.output += encode(notice);
+    const bool is_meant = notice.machine < 0 || notice.machine == connection.who.machine;
+    if (connection.is_rank && is_meant) connection.output += encode(notice.notice);
   }
 }
 
@@ -97,16 +107,23 @@ void RankHub::condemn(uint64_t id, const std::string& why, Nanoseconds now) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   condemned_.push_back(id);
-  if (!found->second.is_rank) {
+  if (!found->second.is_rank && !found->second.is_peer) {
     tell(RankEvent::Kind::stranger, found->second, why);
     connections_.erase(found);
     return;
   }
-  close(id, now);
+  // What is sent away may well live on.
+  close(id, now, End::cut);
 }
 
 Status RankHub::obey(uint64_t id, BytesView frame, Nanoseconds now) {
   Connection& connection = connections_.at(id);
+  if (connection.is_peer) {
+    ASSIGN_OR_RETURN(PeerWord word, decode_peer_word(connection.who.machine, frame));
+    connection.heard_at = now;
+    tell_peer(std::move(word));
+    return {};
+  }
   if (!connection.is_rank) return take_hello(id, frame, now);
   FieldReader fields(frame);
   const auto message = static_cast<Message>(fields.byte());
@@ -127,27 +144,67 @@ Status RankHub::take_hello(uint64_t id, BytesView frame, Nanoseconds now) {
                                            "version {}",
                                            hello.version, kWireVersion));
   }
-  const Bytes proof = rank_proof(setup_.secret, connection.challenge, hello);
+  const Bytes proof = hello_proof(setup_.secret, connection.challenge, hello);
   if (hello.nonce.size() != kSecretBytes || !same_proof(proof, hello.proof)) {
     return fail(Code::permission_denied, "it has not the run's secret");
   }
-  // A rank that was started again before its old connection was seen to close.
+  const Bytes welcome = encode_welcome(welcome_proof(setup_.secret, connection.challenge, hello));
+  connection.frames.raise_limit(kFrameBytesMax);
+  if (hello.role == Role::supervisor) {
+    RETURN_IF_ERROR(let_in_peer(id, hello, now));
+    connections_.at(id).output += welcome;
+    tell_peer({.kind = PeerWord::Kind::came, .machine = hello.who.machine});
+    return {};
+  }
+  if (!serves_) {  // it is nobody's fault, and nothing to tell
+    condemned_.push_back(id);
+    connections_.erase(id);
+    return {};
+  }
+  connection.output += welcome;
+  return let_in_rank(id, hello, now);
+}
+
+// Those that were started again before their old connection was seen to close.
+void RankHub::condemn_same(const Hello& hello, Nanoseconds now) {
   std::vector<uint64_t> old;
   for (const auto& [other, known] : connections_) {
+    const bool is_same_kind = hello.role == Role::rank ? known.is_rank : known.is_peer;
     const bool is_same = known.who.machine == hello.who.machine && known.who.id == hello.who.id;
-    if (known.is_rank && is_same) old.push_back(other);
+    if (is_same_kind && is_same) old.push_back(other);
   }
-  for (const uint64_t other : old) condemn(other, "it was started again", now);
+  for (const uint64_t other : old) {
+    condemned_.push_back(other);
+    close(other, now);
+  }
+}
+
+Status RankHub::let_in_peer(uint64_t id, const Hello& hello, Nanoseconds now) {
+  if (hello.who.machine < 0 || hello.who.machine >= setup_.machines || hello.who.id != 0) {
+    return fail(Code::invalid, "it is no machine of this run; give all the same TERN_PEERS");
+  }
+  condemn_same(hello, now);
+  Connection& connection = connections_.at(id);
+  connection.is_peer = true;
+  connection.who = hello.who;
+  connection.heard_at = now;
+  return {};
+}
+
+Status RankHub::let_in_rank(uint64_t id, const Hello& hello, Nanoseconds now) {
+  condemn_same(hello, now);
   const auto ranks =
       std::ranges::count_if(connections_, [](const auto& entry) { return entry.second.is_rank; });
   if (static_cast<size_t>(ranks) >= setup_.limits.ranks) {
     return fail(Code::exhausted, "there are too many ranks");
   }
+  Connection& connection = connections_.at(id);
   connection.is_rank = true;
   connection.who = hello.who;
-  connection.frames.raise_limit(kFrameBytesMax);
-  connection.output += encode_welcome(supervisor_proof(setup_.secret, connection.challenge, hello));
-  for (const Notice& notice : notices_) connection.output += encode(notice);
+  for (const PeerNotice& notice : notices_) {
+    const bool is_meant = notice.machine < 0 || notice.machine == hello.who.machine;
+    if (is_meant) connection.output += encode(notice.notice);
+  }
   tell(RankEvent::Kind::entered, connection);
   roster_.enter(id, hello.who, now);
   act(now);
@@ -173,6 +230,7 @@ Status RankHub::take_news(uint64_t id, Message message, FieldReader& fields, Nan
       RankProgress progress = read_heartbeat(fields);
       RETURN_IF_ERROR(fields.finish());
       connection.progress = std::move(progress);
+      tell(RankEvent::Kind::progress, connection);
       if (!connection.has_stepped && connection.progress.step > connection.group.step &&
           connection.group.generation > 0) {
         connection.has_stepped = true;
@@ -213,9 +271,11 @@ void RankHub::act_on(const RosterAction& action, Nanoseconds now) {
         begin_generation();
       }
       connection.group = action.group;
+      connection.group.group_id = group_id_;
       connection.is_over = false;
       connection.has_stepped = false;
-      connection.output += encode_answer(connection.join.value_or(0), encode_group(action.group));
+      connection.output +=
+          encode_answer(connection.join.value_or(0), encode_group(connection.group));
       connection.join.reset();
       tell(RankEvent::Kind::formed, connection);
       return;
@@ -264,7 +324,7 @@ void RankHub::tell(RankEvent::Kind kind, const Connection& connection, std::stri
 void RankHub::limit_strangers(Nanoseconds now) {
   std::vector<uint64_t> strangers;
   for (const auto& [id, connection] : connections_) {
-    if (!connection.is_rank) strangers.push_back(id);
+    if (!connection.is_rank && !connection.is_peer) strangers.push_back(id);
   }
   // A rank needs a millisecond to prove itself; whoever is here the longest is the least likely
   // one.

@@ -13,29 +13,12 @@
 #include "preempt/notice.h"
 #include "ranks/key_table.h"
 #include "ranks/messages.h"
+#include "ranks/peer_messages.h"
+#include "ranks/rank_event.h"
 #include "ranks/roster.h"
 #include "ranks/wire.h"
 
 namespace tern {
-
-// What the supervisor must know.
-struct RankEvent {
-  enum class Kind {
-    entered,   // it has proved the secret
-    formed,    // it is in `group`; told for each member, by rank
-    stepped,   // it has done a step of its own since it joined
-    left,      // on purpose: `why`
-    lost,      // its connection is gone
-    hung,      // it gave no sign of life: `why`
-    refused,   // its settings differ: `why`
-    stranger,  // somebody without the secret was sent away: `why`
-  };
-  Kind kind = Kind::entered;
-  RankIdentity who;
-  RankGroup group;
-  RankProgress progress;  // what it told last
-  std::string why;
-};
 
 // Of one thread. A connection that sends anything wrong is to be closed, and nothing else happens;
 // so is one that has not proved the secret in time, and one that does not read what it asked for.
@@ -54,23 +37,35 @@ class RankHub {
     Limits limits;
     std::function<Result<Bytes>()> nonce;
     std::function<void(const RankEvent&)> on_event;
+    int64_t machines = 0;  // supervisors with numbers below this may connect
+    std::function<void(PeerWord)> on_peer;
   };
   explicit RankHub(Setup setup);
 
   // A new connection's number; its output has the challenge.
   uint64_t open(Nanoseconds now);
   void receive(uint64_t connection, BytesView bytes, Nanoseconds now);
-  // The other side has closed it.
-  void close(uint64_t connection, Nanoseconds now);
+  // The other side has closed it, so its process has ended; or else it cannot be reached.
+  enum class End { closed, cut };
+  void close(uint64_t connection, Nanoseconds now, End end = End::closed);
   // Several times a second.
   void tick(Nanoseconds now);
 
-  // To every rank, also those that come later.
-  void post(const Notice& notice);
-  void expect(int64_t ranks, Nanoseconds now) {
-    roster_.expect(ranks, now);
+  // To the ranks of one machine or to all, also those that come later; each once.
+  void post(const PeerNotice& notice);
+  void expect(int64_t ranks, int64_t max, Nanoseconds now) {
+    roster_.expect(ranks, max, now);
     act(now);
   }
+  void allow_take_over(bool may) { roster_.allow_take_over(may); }
+  // Ranks are let in from now on, to a group of this hub's own; from the beginning, if not told
+  // otherwise. Those that are there are sent away, and notices are forgotten: the supervisors tell
+  // a new hub what still counts.
+  void serve(const RosterRules& rules, Nanoseconds now);
+  // Another machine's supervisor is the hub: ranks are sent away.
+  void refuse_ranks(Nanoseconds now);
+  // To a supervisor; nothing if it is not connected.
+  void send(int64_t machine, BytesView frame);
 
   // What is to be written to a connection; the caller takes from its beginning. Nothing for one
   // that is to be closed, or is unknown.
@@ -89,7 +84,10 @@ class RankHub {
     FrameReader frames{kStrangerFrameBytesMax};
     Bytes challenge;
     Bytes output;
-    bool is_rank = false;  // has proved the secret
+    // It has proved the secret, and is one of these.
+    bool is_rank = false;
+    bool is_peer = false;
+    Nanoseconds heard_at{0};  // of a peer; the roster knows for ranks
     RankIdentity who;
     std::optional<int64_t> join;  // the request that waits for a generation
     RankGroup group;
@@ -105,6 +103,14 @@ class RankHub {
   void condemn(uint64_t id, const std::string& why, Nanoseconds now);
   Status obey(uint64_t id, BytesView frame, Nanoseconds now);
   Status take_hello(uint64_t id, BytesView frame, Nanoseconds now);
+  Status let_in_rank(uint64_t id, const Hello& hello, Nanoseconds now);
+  Status let_in_peer(uint64_t id, const Hello& hello, Nanoseconds now);
+  void condemn_same(const Hello& hello, Nanoseconds now);
+  void drop_silent_peers(Nanoseconds now);
+  void send_ranks_away(Nanoseconds now);
+  void tell_peer(PeerWord word) {
+    if (setup_.on_peer) setup_.on_peer(std::move(word));
+  }
   Status take_request(uint64_t id, Message message, FieldReader& fields, Nanoseconds now);
   Status take_key_request(Connection& connection, Message message, int64_t request,
                           FieldReader& fields);
@@ -119,12 +125,15 @@ class RankHub {
   void tell(RankEvent::Kind kind, const Connection& connection, std::string why = "");
   void limit_strangers(Nanoseconds now);
 
-  const Setup setup_;
+  Setup setup_;  // its rules change with each term
+  const std::string group_id_;
   Roster roster_;
   KeyTable keys_;
   std::map<uint64_t, Connection> connections_;
   std::vector<uint64_t> condemned_;
-  std::vector<Notice> notices_;
+  std::vector<PeerNotice> notices_;
+  bool serves_ = true;
+  std::optional<Nanoseconds> ticked_at_;
   uint64_t last_id_ = 0;
   int64_t keys_of_ = 0;  // the generation that the keys belong to
   bool keys_grew_ = false;

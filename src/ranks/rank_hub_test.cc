@@ -25,7 +25,7 @@ class RankHubTest : public testing::Test {
 
   Bytes hello(int64_t id, const Bytes& secret = "secret", uint8_t version = kWireVersion) {
     Hello said{.version = version, .nonce = Bytes(kSecretBytes, 'n'), .who = {0, id, 100 + id}};
-    said.proof = rank_proof(secret, Bytes(kSecretBytes, 'c'), said);
+    said.proof = hello_proof(secret, Bytes(kSecretBytes, 'c'), said);
     return encode(said);
   }
 

@@ -17,27 +17,19 @@ constexpr size_t kOutputBytesMax = 16 << 20;
 // For the goodbye only.
 constexpr Milliseconds kLeaveLimit{2'000};
 
+// Between two tries to be let in again. What is tried is on this machine.
+constexpr Milliseconds kTryEvery{20};
+
+constexpr char kLost[] = "the connection that the group stood on is lost; join again";
 constexpr char kGone[] = "the supervisor is gone; start the run again to go on";
-
-Bytes with_key(Message message, int64_t request, std::string_view key) {
-  return FrameWriter(message).number(request).text(key).finish();
-}
-
-Bytes with_keys(Message message, int64_t request, const std::vector<std::string>& keys) {
-  FrameWriter frame(message);
-  frame.number(request).number(static_cast<int64_t>(keys.size()));
-  for (const std::string& key : keys) frame.text(key);
-  return frame.finish();
-}
 
 }  // namespace
 
-RankLink::RankLink(const RankSetup& setup, Descriptor socket, Descriptor wake, FrameReader frames)
-    : setup_(setup),
-      socket_(std::move(socket)),
-      wake_(std::move(wake)),
-      frames_(std::move(frames)),
-      thread_([this](const std::stop_token& stop) { serve(stop); }) {}
+RankLink::RankLink(const RankSetup& setup, Descriptor wake, std::optional<Entry> entry)
+    : setup_(setup), wake_(std::move(wake)), frames_(kFrameBytesMax) {
+  if (entry) take_entry(std::move(*entry));
+  thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+}
 
 RankLink::~RankLink() {
   thread_.request_stop();
@@ -46,17 +38,30 @@ RankLink::~RankLink() {
 }
 
 Result<RankGroup> RankLink::join(const RankJoin& join, std::stop_token stop) {
-  const int64_t request = next_request();
-  {
-    MutexLock lock(mutex_);
-    join_request_ = request;
+  RankJoin told = join;
+  while (true) {
+    const int64_t request = next_request();
+    {
+      MutexLock lock(mutex_);
+      answered_.wait(lock, stop, [this] {
+        mutex_.assert_held();
+        return is_connected_ || ended_ || has_left_;
+      });
+      join_request_ = request;
+      is_lost_ = false;
+      told.generation = generation_;
+      told.rank = rank_;
+    }
+    if (stop.stop_requested()) return fail(Code::cancelled, "told to stop while waiting");
+    // A generation forms when it can; there is no time after which it cannot.
+    const Result<Bytes> value = ask(request, encode_join(request, told), Milliseconds(-1), stop);
+    // Nobody answers a join like that: the connection was lost.
+    if (!value && value.error().code == Code::aborted) continue;
+    if (!value) return value.error();
+    ASSIGN_OR_RETURN(RankGroup group, decode_group(*value));
+    group.interface_address = setup_.interface_address;
+    return group;
   }
-  // A generation forms when it can; there is no time after which it cannot.
-  ASSIGN_OR_RETURN(const Bytes value,
-                   ask(request, encode_join(request, join), Milliseconds(-1), std::move(stop)));
-  ASSIGN_OR_RETURN(RankGroup group, decode_group(value));
-  group.interface_address = setup_.interface_address;
-  return group;
 }
 
 std::stop_token RankLink::generation_over() const {
@@ -69,103 +74,47 @@ void RankLink::tell(RankProgress progress) {
   progress_ = std::move(progress);
   if (has_stepped_ || progress_.step <= joined_at_step_) return;
   has_stepped_ = true;
-  if (ended_ || has_left_) return;
+  if (!is_connected_ || has_left_) return;
   output_ += encode_heartbeat(progress_);
   flush();
 }
 
 Status RankLink::leave(std::string_view why) {
-  RETURN_IF_ERROR(
-      send_frame(FrameWriter(Message::leave).text(why.substr(0, kLineBytesMax)).finish()));
   MutexLock lock(mutex_);
+  const Status sent =
+      send_frame(FrameWriter(Message::leave).text(why.substr(0, kLineBytesMax)).finish());
   has_left_ = true;
+  wake(wake_);
+  // Between two connections nobody knows that it was there.
+  if (!sent.has_value()) return sent.error().code == Code::aborted ? Status() : sent;
   // The supervisor closes the connection once it has understood.
   answered_.wait_for(lock, kLeaveLimit, [this] {
     mutex_.assert_held();
-    return ended_.has_value();
+    return !is_connected_;
   });
   return {};
-}
-
-Status RankLink::set(std::string_view key, const Bytes& value) {
-  const int64_t request = next_request();
-  Bytes frame = FrameWriter(Message::set).number(request).text(key).text(value).finish();
-  const Result<Bytes> done = ask(request, std::move(frame), setup_.limit, {});
-  return done ? Status() : Status(done.error());
-}
-
-Result<Bytes> RankLink::get(std::string_view key, Milliseconds timeout) {
-  const int64_t request = next_request();
-  return ask(request, with_key(Message::get, request, key), timeout, {});
-}
-
-Result<int64_t> RankLink::add(std::string_view key, int64_t amount) {
-  const int64_t request = next_request();
-  return ask_number(request,
-                    FrameWriter(Message::add).number(request).text(key).number(amount).finish());
-}
-
-Result<Bytes> RankLink::compare_set(std::string_view key, const Bytes& expected,
-                                    const Bytes& desired) {
-  const int64_t request = next_request();
-  FrameWriter frame(Message::compare_set);
-  frame.number(request).text(key).text(expected).text(desired);
-  return ask(request, frame.finish(), setup_.limit, {});
-}
-
-Result<bool> RankLink::remove(std::string_view key) {
-  const int64_t request = next_request();
-  ASSIGN_OR_RETURN(const int64_t removed,
-                   ask_number(request, with_key(Message::remove, request, key)));
-  return removed != 0;
-}
-
-Result<bool> RankLink::check(const std::vector<std::string>& keys) {
-  const int64_t request = next_request();
-  ASSIGN_OR_RETURN(const int64_t are_there,
-                   ask_number(request, with_keys(Message::check, request, keys)));
-  return are_there != 0;
-}
-
-Status RankLink::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
-  const int64_t request = next_request();
-  const Result<Bytes> done = ask(request, with_keys(Message::wait, request, keys), timeout, {});
-  return done ? Status() : Status(done.error());
-}
-
-Result<int64_t> RankLink::keys() {
-  const int64_t request = next_request();
-  return ask_number(request, FrameWriter(Message::count).number(request).finish());
-}
-
-Result<int64_t> RankLink::ask_number(int64_t request, Bytes frame) {
-  ASSIGN_OR_RETURN(const Bytes value, ask(request, std::move(frame), setup_.limit, {}));
-  return decode_number(value);
 }
 
 // A timeout below 0: none.
 Result<Bytes> RankLink::ask(int64_t request, Bytes frame, Milliseconds timeout,
                             std::stop_token stop) {
-  {
-    MutexLock lock(mutex_);
-    requests_[request];
-  }
-  const Status sent = send_frame(std::move(frame));
   MutexLock lock(mutex_);
+  // The keys of whoever answers now are not those of the generation that was lost.
+  if (is_lost_ && !ended_) return fail(Code::aborted, kLost);
+  RETURN_IF_ERROR(send_frame(std::move(frame)));
+  requests_[request];
   const auto is_answered = [this, request] {
     mutex_.assert_held();
-    return requests_.at(request).has_value() || ended_.has_value();
+    return requests_.at(request).has_value();
   };
-  if (sent.has_value() && timeout >= Milliseconds(0)) {
+  if (timeout >= Milliseconds(0)) {
     answered_.wait_for(lock, stop, timeout, is_answered);
-  } else if (sent.has_value()) {
+  } else {
     answered_.wait(lock, stop, is_answered);
   }
   std::optional<Result<Bytes>> answer = std::move(requests_.at(request));
   requests_.erase(request);
   if (answer) return std::move(*answer);
-  if (!sent.has_value()) return sent.error();
-  if (ended_) return *ended_;
   // The answer that may come all the same is to nobody.
   output_ += FrameWriter(Message::forget).number(request).finish();
   flush();
@@ -180,8 +129,8 @@ Status RankLink::send_frame(Bytes frame) {
     return fail(Code::exhausted,
                 fmt::format("a message of {} bytes; {} are allowed", frame.size(), kFrameBytesMax));
   }
-  MutexLock lock(mutex_);
   if (ended_) return *ended_;
+  if (!is_connected_ && !has_left_) return fail(Code::aborted, kLost);
   if (has_left_) return fail(Code::unavailable, "this rank has left the group");
   if (output_.size() > kOutputBytesMax) {
     return fail(Code::unavailable, "the supervisor takes no messages; is it stopped?");
@@ -203,11 +152,57 @@ void RankLink::flush() {
 }
 
 void RankLink::serve(const std::stop_token& stop) {
-  // What came with the welcome.
-  if (const Status obeyed = obey_all(); !obeyed.has_value()) {
-    end(obeyed.error());
-    return;
+  while (true) {
+    const Status connected = connect_again(stop);
+    const Status ended = connected.has_value() ? talk(stop) : connected;
+    if (stop.stop_requested() || ended.has_value()) return;
+    bool is_the_end = !setup_.reconnects || !connected.has_value();
+    {
+      MutexLock lock(mutex_);
+      is_the_end = is_the_end || has_left_;
+      if (is_the_end) ended_ = ended.error();
+    }
+    lose(ended.error());
+    if (is_the_end) return;
   }
+}
+
+// At once if there is a connection already.
+Status RankLink::connect_again(const std::stop_token& stop) {
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      if (is_connected_) return {};
+      if (has_left_) return fail(Code::unavailable, "this rank has left the group");
+    }
+    Result<Entry> entry = enter(entry_setup(setup_), stop);
+    if (entry) {
+      take_entry(std::move(*entry));
+      return {};
+    }
+    // Between two hubs whoever comes is sent away, or not answered.
+    const Code code = entry.error().code;
+    if (code != Code::aborted && code != Code::deadline_exceeded) return entry.error();
+    setup_.clock->wait_for(kTryEvery, stop);
+  }
+}
+
+void RankLink::take_entry(Entry entry) {
+  frames_ = std::move(entry.frames);
+  MutexLock lock(mutex_);
+  socket_ = std::move(entry.socket);
+  is_connected_ = true;
+  answered_.notify_all();
+}
+
+// Until the connection is lost, or the link is stopped.
+Status RankLink::talk(const std::stop_token& stop) {
+  int socket = -1;
+  {
+    MutexLock lock(mutex_);
+    socket = socket_.get();
+  }
+  RETURN_IF_ERROR(obey_all());  // what came with the welcome
   Nanoseconds next_beat = setup_.clock->now();
   while (!stop.stop_requested()) {
     const Nanoseconds now = setup_.clock->now();
@@ -221,7 +216,7 @@ void RankLink::serve(const std::stop_token& stop) {
       has_output = !output_.empty();
     }
     const auto left = std::chrono::ceil<Milliseconds>(next_beat - now);
-    std::array<pollfd, 2> sources{{{socket_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+    std::array<pollfd, 2> sources{{{socket, POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
     if (has_output) sources[0].events |= POLLOUT;
     poll(sources.data(), sources.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
     if (sources[1].revents != 0) clear_wake(wake_);
@@ -230,16 +225,14 @@ void RankLink::serve(const std::stop_token& stop) {
       flush();
     }
     if ((sources[0].revents & ~POLLOUT) == 0) continue;
-    if (const Status received = receive(); !received.has_value()) {
-      end(received.error());
-      return;
-    }
+    RETURN_IF_ERROR(receive(socket));
   }
+  return {};
 }
 
-Status RankLink::receive() {
+Status RankLink::receive(int socket) {
   std::array<char, kReadBytes> buffer;
-  const ssize_t got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  const ssize_t got = recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (got <= 0) return fail(Code::unavailable, kGone);
   frames_.add({buffer.data(), static_cast<size_t>(got)});
@@ -293,6 +286,7 @@ Status RankLink::take_answer(BytesView frame) {
     // Here and not in join(), so that an end that comes right behind it is this generation's.
     ASSIGN_OR_RETURN(const RankGroup group, decode_group(*answer.value));
     generation_ = group.generation;
+    rank_ = group.rank;
     joined_at_step_ = group.step;
     has_stepped_ = false;
     over_ = std::stop_source();
@@ -306,16 +300,24 @@ Status RankLink::take_answer(BytesView frame) {
 void RankLink::beat() {
   MutexLock lock(mutex_);
   // One that is still on its way says as much.
-  if (has_left_ || !output_.empty()) return;
+  if (has_left_ || !is_connected_ || !output_.empty()) return;
   output_ += encode_heartbeat(progress_);
   flush();
 }
 
-void RankLink::end(const Error& why) {
+void RankLink::lose(const Error& why) {
   std::stop_source over;
   {
     MutexLock lock(mutex_);
-    ended_ = why;
+    is_connected_ = false;
+    is_lost_ = true;
+    socket_.reset();
+    output_.clear();
+    change_is_wanted_ = false;
+    for (auto& [request, answer] : requests_) {
+      if (!answer && ended_) answer = *ended_;
+      if (!answer) answer = fail(Code::aborted, fmt::format("{} ({})", kLost, why.message));
+    }
     over = over_;
     answered_.notify_all();
   }

@@ -27,6 +27,7 @@
 #include "core/mutex.h"
 #include "core/result.h"
 #include "preempt/notice.h"
+#include "ranks/entry.h"
 #include "ranks/messages.h"
 #include "ranks/rank_group.h"
 #include "ranks/socket.h"
@@ -41,6 +42,7 @@ inline constexpr char kRankIdVariable[] = "TERN_RANK_ID";                // "1"
 inline constexpr char kRankMachineVariable[] = "TERN_RANK_MACHINE";      // "0"
 inline constexpr char kRankInterfaceVariable[] = "TERN_RANK_INTERFACE";  // "127.0.0.1"
 inline constexpr char kRankHeartbeatVariable[] = "TERN_RANK_HEARTBEAT_MS";
+inline constexpr char kRankReconnectsVariable[] = "TERN_RANK_RECONNECTS";  // "1", or not set
 
 struct RankSetup {
   std::string address;
@@ -48,6 +50,9 @@ struct RankSetup {
   int64_t machine = 0;
   int64_t id = 0;
   std::string interface_address = "127.0.0.1";
+  // Whoever answers at the address may change: a closed connection ends the generation only, and
+  // the next join() is told to whoever answers then.
+  bool reconnects = false;
   Milliseconds heartbeat{500};
   Milliseconds limit{10'000};    // for connecting and for answers that should come at once
   NoticeBoard* board = nullptr;  // the supervisor's notices are posted there; may be none
@@ -60,12 +65,16 @@ bool is_supervised(const VariableReader& variable);
 // if something is missing. The caller adds board and clock.
 Result<RankSetup> read_rank_setup(const VariableReader& variable);
 
+EntrySetup entry_setup(const RankSetup& setup);
+
 // Owned by the trainer. Safe from any thread. Has one thread of its own, for heartbeats and what
-// the supervisor pushes. `unavailable` from everything once the supervisor is gone.
+// the supervisor pushes. `unavailable` from everything once the supervisor is gone. With reconnects
+// that is when nobody listens at its address any more; a connection that closes makes `aborted` of
+// all that waits but join(), which goes on waiting.
 class RankLink {
  public:
-  // Blocks until the supervisor has let this rank in. `permission_denied` if either side cannot
-  // prove that it has the run's secret.
+  // Blocks until the supervisor has let this rank in; not so with reconnects. `permission_denied`
+  // if either side cannot prove that it has the run's secret.
   static Result<std::unique_ptr<RankLink>> open(const RankSetup& setup);
   ~RankLink();
 
@@ -99,24 +108,26 @@ class RankLink {
   Result<int64_t> keys();
 
  private:
-  RankLink(const RankSetup& setup, Descriptor socket, Descriptor wake, FrameReader frames);
+  RankLink(const RankSetup& setup, Descriptor wake, std::optional<Entry> entry);
 
   int64_t next_request() { return ++last_request_; }
   Result<Bytes> ask(int64_t request, Bytes frame, Milliseconds timeout, std::stop_token stop);
   Result<int64_t> ask_number(int64_t request, Bytes frame);
-  Status send_frame(Bytes frame);
+  Status send_frame(Bytes frame) REQUIRES(mutex_);
   void flush() REQUIRES(mutex_);
 
   void serve(const std::stop_token& stop);
-  Status receive();
+  Status connect_again(const std::stop_token& stop);
+  void take_entry(Entry entry);
+  Status talk(const std::stop_token& stop);
+  Status receive(int socket);
   Status obey_all();
   Status obey(BytesView frame);
   Status take_answer(BytesView frame);
   void beat();
-  void end(const Error& why);
+  void lose(const Error& why);
 
   const RankSetup setup_;
-  const Descriptor socket_;
   const Descriptor wake_;
   FrameReader frames_;  // of the thread
   std::atomic<int64_t> last_request_{0};
@@ -124,12 +135,16 @@ class RankLink {
 
   mutable Mutex mutex_;
   ConditionVariable answered_;
+  Descriptor socket_ GUARDED_BY(mutex_);  // written by the thread alone
+  bool is_connected_ GUARDED_BY(mutex_) = false;
+  bool is_lost_ GUARDED_BY(mutex_) = false;  // since the last join()
   Bytes output_ GUARDED_BY(mutex_);
   std::map<int64_t, std::optional<Result<Bytes>>> requests_ GUARDED_BY(mutex_);
   std::optional<Error> ended_ GUARDED_BY(mutex_);
   std::stop_source over_ GUARDED_BY(mutex_);
   int64_t join_request_ GUARDED_BY(mutex_) = 0;  // 0: none waits
-  int64_t generation_ GUARDED_BY(mutex_) = 0;
+  int64_t generation_ GUARDED_BY(mutex_) = -1;
+  int64_t rank_ GUARDED_BY(mutex_) = -1;  // in it
   int64_t joined_at_step_ GUARDED_BY(mutex_) = -1;
   bool has_stepped_ GUARDED_BY(mutex_) = false;
   bool has_left_ GUARDED_BY(mutex_) = false;

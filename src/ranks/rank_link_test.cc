@@ -212,6 +212,68 @@ TEST_F(RankLinkTest, ARankThatIsStartedAgainTakesThePlaceOfItsOldSelf) {
   EXPECT_EQ(second_->keys().error().code, Code::unavailable);
 }
 
+// The hub of a meshed run may change: what listens at the ranks' address stays, and who answers
+// there is another. Here another process with its id takes the connection from the first.
+TEST_F(RankLinkTest, ALostConnectionEndsTheGenerationAndTheNextJoinGoesOn) {
+  serve(kTwo);
+  RankSetup setup = setup_of(0);
+  setup.reconnects = true;
+  first_ = std::move(*RankLink::open(setup));
+  second_ = link(1);
+  auto joining = join_later(*first_);
+  ASSERT_TRUE(second_->join({.agreement = "same"}, {}));
+  const Result<RankGroup> before = joining.get();
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->group_id, group_id_of(secret_));
+  EXPECT_TRUE(before->may_take_over);
+
+  const std::stop_token over = first_->generation_over();
+  auto waiting = std::async(std::launch::async, [this] { return first_->get("k", kSoon); });
+  const std::unique_ptr<RankLink> thief = link(0);
+  EXPECT_TRUE(fires(over));
+  EXPECT_EQ(waiting.get().error().code, Code::aborted);
+  EXPECT_TRUE(fires(second_->generation_over()));
+  // Also once it is connected again: there is nothing to wait for before the next join.
+  EXPECT_EQ(first_->get("k", kSoon).error().code, Code::aborted);
+  auto again = join_later(*first_, 5);
+  for (int64_t world = 0; world < 2;) {
+    const auto group = second_->join({.step = 5, .agreement = "same"}, {});
+    ASSERT_TRUE(group);
+    world = group->world;
+  }
+  const Result<RankGroup> after = again.get();
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_GT(after->generation, before->generation);
+  EXPECT_TRUE(first_->leave("done"));
+}
+
+TEST_F(RankLinkTest, WhenNobodyListensAnyMoreAReconnectingRankEnds) {
+  serve({.expected = 1, .min = 1, .max = 1});
+  RankSetup setup = setup_of(0);
+  setup.reconnects = true;
+  first_ = std::move(*RankLink::open(setup));
+  ASSERT_TRUE(first_->join({.agreement = "same"}, {}));
+  const std::stop_token over = first_->generation_over();
+  server_.reset();
+  EXPECT_TRUE(fires(over));
+  EXPECT_EQ(first_->join({.step = 1, .agreement = "same"}, {}).error().code, Code::unavailable);
+}
+
+TEST_F(RankLinkTest, AReconnectingRankThatIsNotLetInWaitsUntilItIsStopped) {
+  serve(kTwo);
+  RankSetup setup = setup_of(0);
+  setup.reconnects = true;
+  setup.secret = Bytes(kSecretBytes, 'x');
+  first_ = std::move(*RankLink::open(setup));
+  std::stop_source stop;
+  auto joining = std::async(std::launch::async, [&] { return first_->join({}, stop.get_token()); });
+  EXPECT_TRUE(wait_for(RankEvent::Kind::stranger));
+  EXPECT_EQ(first_->set("k", "v").error().code, Code::aborted);
+  stop.request_stop();
+  EXPECT_EQ(joining.get().error().code, Code::cancelled);
+  EXPECT_TRUE(first_->leave("done"));
+}
+
 TEST(RankSetup, IsReadFromTheEnvironmentAndAPipe) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -91,6 +91,11 @@ bool read_some(int fd, Lines& lines, const Lines::Sink& sink) {
 
 }  // namespace
 
+std::string how_it_ended(int code) {
+  if (code >= 0) return fmt::format("ended with exit code {}", code);
+  return fmt::format("was killed by signal {} ({})", -code, strsignal(-code));
+}
+
 void Lines::add(BytesView bytes, const Sink& sink) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');

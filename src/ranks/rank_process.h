@@ -35,6 +35,9 @@ class Lines {
   std::string begun_;
 };
 
+// "was killed by signal 9 (Killed)", of what try_wait() says.
+std::string how_it_ended(int code);
+
 // A child process in a process group of its own, with pipes for what it says and nothing to read.
 // It dies with the thread that started it (PR_SET_PDEATHSIG), and is killed and reaped with the
 // object. Of one thread.

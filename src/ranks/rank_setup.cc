@@ -1,15 +1,12 @@
 // What a rank finds in its environment, and how it gets in.
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "core/system_files.h"
-#include "core/token.h"
 #include "ranks/rank_link.h"
 
 namespace tern {
@@ -49,62 +46,6 @@ Result<Bytes> read_secret(int fd) {
                           kRankSecretVariable));
 }
 
-// Until `frames` has a whole one.
-Result<Bytes> read_frame(int socket, FrameReader& frames, Clock& clock, Nanoseconds deadline) {
-  while (true) {
-    ASSIGN_OR_RETURN(std::optional<Bytes> frame, frames.next());
-    if (frame) return std::move(*frame);
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - clock.now());
-    pollfd ready{socket, POLLIN, 0};
-    if (left <= Milliseconds(0) || poll(&ready, 1, static_cast<int>(left.count())) == 0) {
-      return fail(Code::unavailable, "the supervisor does not answer; is it stopped?");
-    }
-    std::array<char, 1024> buffer;
-    const ssize_t got = recv(socket, buffer.data(), buffer.size(), 0);
-    if (got > 0) {
-      frames.add({buffer.data(), static_cast<size_t>(got)});
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return fail(Code::permission_denied,
-                  "the supervisor closed the connection: this process has not the run's secret, or "
-                  "is of another version; start ranks with `tern train --ranks N`");
-    }
-  }
-}
-
-// Few enough bytes for any socket's buffer.
-Status send_whole(int socket, const Bytes& bytes) {
-  if (send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-      static_cast<ssize_t>(bytes.size())) {
-    return {};
-  }
-  return fail(Code::unavailable, "the supervisor is gone; start the run again to go on");
-}
-
-Status prove(const RankSetup& setup, int socket, FrameReader& frames) {
-  const Nanoseconds deadline = setup.clock->now() + setup.limit;
-  ASSIGN_OR_RETURN(const Bytes first, read_frame(socket, frames, *setup.clock, deadline));
-  ASSIGN_OR_RETURN(const Challenge challenge, decode_challenge(first));
-  if (challenge.version != kWireVersion) {
-    return fail(Code::failed_precondition,
-                fmt::format("the supervisor speaks version {} of the protocol, and this rank {}; "
-                            "install the same tern on all machines",
-                            challenge.version, kWireVersion));
-  }
-  Hello hello{.who = {.machine = setup.machine, .id = setup.id, .pid = getpid()}};
-  ASSIGN_OR_RETURN(hello.nonce, random_bytes(kSecretBytes));
-  hello.proof = rank_proof(setup.secret, challenge.nonce, hello);
-  RETURN_IF_ERROR(send_whole(socket, encode(hello)));
-  ASSIGN_OR_RETURN(const Bytes answer, read_frame(socket, frames, *setup.clock, deadline));
-  ASSIGN_OR_RETURN(const Bytes proof, decode_welcome(answer));
-  if (!same_proof(proof, supervisor_proof(setup.secret, challenge.nonce, hello))) {
-    return fail(Code::permission_denied,
-                fmt::format("what listens at {} has not the run's secret; something else has taken "
-                            "that port",
-                            setup.address));
-  }
-  return {};
-}
-
 }  // namespace
 
 bool is_supervised(const VariableReader& variable) {
@@ -118,20 +59,39 @@ Result<RankSetup> read_rank_setup(const VariableReader& variable) {
   ASSIGN_OR_RETURN(setup.machine, number_of(variable, kRankMachineVariable));
   ASSIGN_OR_RETURN(setup.interface_address, text_of(variable, kRankInterfaceVariable));
   ASSIGN_OR_RETURN(const int64_t heartbeat_ms, number_of(variable, kRankHeartbeatVariable));
+  setup.reconnects = variable(kRankReconnectsVariable).value_or("") == "1";
   setup.heartbeat = Milliseconds(std::max<int64_t>(1, heartbeat_ms));
   ASSIGN_OR_RETURN(const int64_t fd, number_of(variable, kRankSecretVariable));
   ASSIGN_OR_RETURN(setup.secret, read_secret(static_cast<int>(fd)));
   return setup;
 }
 
+EntrySetup entry_setup(const RankSetup& setup) {
+  return {.address = setup.address,
+          .secret = setup.secret,
+          .role = Role::rank,
+          .who = {.machine = setup.machine, .id = setup.id, .pid = getpid()},
+          .limit = setup.limit,
+          .clock = setup.clock};
+}
+
 Result<std::unique_ptr<RankLink>> RankLink::open(const RankSetup& setup) {
   TERN_CHECK(setup.clock != nullptr);
-  ASSIGN_OR_RETURN(Descriptor socket, connect_to(setup.address, setup.limit));
-  FrameReader frames(kFrameBytesMax);
-  RETURN_IF_ERROR(prove(setup, socket.get(), frames));
   ASSIGN_OR_RETURN(Descriptor wake_up, make_wake());
-  return std::unique_ptr<RankLink>(
-      new RankLink(setup, std::move(socket), std::move(wake_up), std::move(frames)));
+  std::optional<Entry> first;
+  if (!setup.reconnects) {
+    Result<Entry> entry = enter(entry_setup(setup), {});
+    if (!entry) {
+      const bool is_closed = entry.error().code == Code::aborted;
+      const bool is_silent = entry.error().code == Code::deadline_exceeded;
+      return fail(is_closed   ? Code::permission_denied
+                  : is_silent ? Code::unavailable
+                              : entry.error().code,
+                  entry.error().message);
+    }
+    first = std::move(*entry);
+  }
+  return std::unique_ptr<RankLink>(new RankLink(setup, std::move(wake_up), std::move(first)));
 }
 
 }  // namespace tern

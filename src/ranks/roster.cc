@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace tern {
 
 void Roster::enter(uint64_t member, const RankIdentity& who, Nanoseconds now) {
   members_[member] = {.who = who, .heard_at = now};
+  all_have_left_ = false;
 }
 
 void Roster::join(uint64_t member, RankJoin join, Nanoseconds now) {
@@ -25,6 +27,7 @@ void Roster::join(uint64_t member, RankJoin join, Nanoseconds now) {
     joining.join.reset();
   } else {
     joining.known = join;
+    generation_ = std::max(generation_, join.generation);
     joining.join = std::move(join);
   }
   if (joining.owes) {
@@ -45,11 +48,21 @@ void Roster::withdraw(uint64_t member, Nanoseconds now) {
   review(now);
 }
 
-void Roster::leave(uint64_t member, Nanoseconds now) { remove(member, now); }
-
-void Roster::lose(uint64_t member, Nanoseconds now) {
+void Roster::leave(uint64_t member, Nanoseconds now) {
   const auto found = members_.find(member);
   if (found == members_.end()) return;
+  if (found->second.rank == 0) leader_is_dead_ = true;
+  const auto is_another = [member](const auto& entry) {
+    return entry.first != member && entry.second.rank >= 0;
+  };
+  if (found->second.owes && std::ranges::none_of(members_, is_another)) all_have_left_ = true;
+  remove(member, now);
+}
+
+void Roster::lose(uint64_t member, bool is_dead, Nanoseconds now) {
+  const auto found = members_.find(member);
+  if (found == members_.end()) return;
+  if (found->second.rank == 0) leader_is_dead_ = is_dead;
   const bool was_in_the_generation = found->second.owes;
   remove(member, now);
   if (was_in_the_generation && phase_ == Phase::ending) tell_over();
@@ -60,8 +73,9 @@ void Roster::heard(uint64_t member, Nanoseconds now) {
   if (found != members_.end()) found->second.heard_at = now;
 }
 
-void Roster::expect(int64_t ranks, Nanoseconds now) {
+void Roster::expect(int64_t ranks, int64_t max, Nanoseconds now) {
   rules_.expected = ranks;
+  rules_.max = max;
   review(now);
 }
 
@@ -83,7 +97,7 @@ void Roster::tick(Nanoseconds now) {
   }
   for (auto& [id, why] : hung) {
     actions_.push_back({.kind = RosterAction::Kind::hung, .member = id, .why = std::move(why)});
-    lose(id, now);
+    lose(id, false, now);
   }
   if (phase_ == Phase::ending && now - ending_since_ >= rules_.boundary_grace) tell_over();
   review(now);
@@ -139,9 +153,14 @@ bool Roster::may_form(Nanoseconds now) const {
   const bool has_state = std::ranges::any_of(members_, [](const auto& entry) {
     return entry.second.join && entry.second.join->step >= 0;
   });
-  if (has_state) return true;
+  if (has_state && has_formed_) return true;
+  if (all_have_left_) return false;
   return ready >= std::min(rules_.expected, rules_.max) ||
-         now - *waiting_since_ >= rules_.start_grace;
+         now - *waiting_since_ >= (has_state ? rules_.first_grace : rules_.start_grace);
+}
+
+std::pair<int64_t, int64_t> Roster::state_of(const RankJoin& join) {
+  return join.step < 0 ? std::pair<int64_t, int64_t>(-1, -1) : std::pair(join.lease, join.step);
 }
 
 std::vector<uint64_t> Roster::in_order() const {
@@ -149,11 +168,25 @@ std::vector<uint64_t> Roster::in_order() const {
   for (const auto& [id, member] : members_) {
     if (member.join) order.push_back(id);
   }
-  const auto place = [this](uint64_t id) {
+  int64_t newest = 0;
+  for (const uint64_t id : order) newest = std::max(newest, members_.at(id).known.generation);
+  const auto place = [this, newest](uint64_t id) {
     const Member& member = members_.at(id);
-    return std::tuple(member.rank < 0, member.rank, member.who.machine, member.who.id);
+    const RankJoin& told = member.known;
+    const bool is_new = told.rank < 0 || told.generation < newest;
+    return std::tuple(member.rank < 0, member.rank, is_new, is_new ? 0 : told.rank,
+                      member.who.machine, member.who.id);
   };
   std::ranges::sort(order, {}, place);
+  // A newcomer's first step takes longer than all that the others lose: after a loss they step
+  // first, and take it in at their next step boundary.
+  const auto goes_on = [this](uint64_t id) {
+    const Member& member = members_.at(id);
+    return member.rank >= 0 && member.join->step >= 0;
+  };
+  const int64_t left = std::ranges::count_if(order, goes_on);
+  if (over_told_ && left >= std::max<int64_t>(1, rules_.min))
+    std::erase_if(order, std::not_fn(goes_on));
   if (order.size() > static_cast<size_t>(rules_.max)) order.resize(static_cast<size_t>(rules_.max));
   return order;
 }
@@ -161,13 +194,17 @@ std::vector<uint64_t> Roster::in_order() const {
 void Roster::form() {
   const std::vector<uint64_t> order = in_order();
   RankGroup group{.generation = ++generation_, .world = static_cast<int64_t>(order.size())};
+  group.may_take_over = may_take_over_ || leader_is_dead_;
   bool all_equal = true;
+  std::pair<int64_t, int64_t> newest(-1, -1);
   for (const uint64_t id : order) {
     const Member& member = members_.at(id);
     const auto rank = static_cast<int64_t>(group.members.size());
     group.members.push_back(describe_member(member.who, rank));
-    all_equal = all_equal && (rank == 0 || member.join->step == group.step);
-    if (member.join->step > group.step) {
+    const std::pair<int64_t, int64_t> state = state_of(*member.join);
+    all_equal = all_equal && (rank == 0 || state == newest);
+    if (state > newest) {
+      newest = state;
       group.step = member.join->step;
       group.source = rank;
     }
@@ -183,6 +220,8 @@ void Roster::form() {
     ++group.rank;
   }
   phase_ = Phase::running;
+  has_formed_ = true;
+  leader_is_dead_ = false;
   world_ = group.world;
   change_told_ = false;
   waiting_since_.reset();

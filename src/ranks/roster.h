@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/clock.h"
@@ -19,6 +20,9 @@ struct RosterRules {
   Nanoseconds timeout = std::chrono::seconds(10);  // without a sign of life: hung
   // How long the first of a group without a state waits for the others.
   Nanoseconds start_grace = std::chrono::seconds(10);
+  // How long the first generation of this roster waits for `expected` though somebody has a state:
+  // those who come from a group that another supervisor led come all at once, or nearly.
+  Nanoseconds first_grace{0};
   // How long the others have to come to the same step boundary by themselves, before they are told
   // that the generation is over.
   Nanoseconds boundary_grace = std::chrono::seconds(2);
@@ -47,9 +51,13 @@ struct RosterAction {
 // events of unknown ones are ignored.
 //
 // A generation forms as soon as everybody who was in the last one and lives has joined again, if
-// there are at least `min`. Those who wait besides are taken in, up to `max`. If nobody has a state
-// yet, `expected` ranks are waited for, or start_grace. Ranks: the previous leader first, then by
-// previous rank, then newcomers by machine and id.
+// there are at least `min`. Those who wait besides are taken in, up to `max`: after a loss at the
+// next step boundary, unless they are needed for `min`. When all of a generation have left on
+// purpose, those who wait form none: that takes somebody who comes afterwards. If nobody has a
+// state yet, `expected` ranks are waited for, or start_grace. Ranks: the previous leader first,
+// then by previous rank; then those that were in the newest generation of another roster, by their
+// rank in it; then newcomers by machine and id. The state is that of the newest lease, and of its
+// furthest step. Generations are numbered on from the highest that anybody has been in.
 class Roster {
  public:
   explicit Roster(const RosterRules& rules) : rules_(rules) {}
@@ -60,11 +68,14 @@ class Roster {
   void withdraw(uint64_t member, Nanoseconds now);
   // On purpose, at a step boundary: the others come by themselves.
   void leave(uint64_t member, Nanoseconds now);
-  // It is dead, or cut off.
-  void lose(uint64_t member, Nanoseconds now);
+  // It is cut off; `is_dead`: known to be dead, as its closed connection tells.
+  void lose(uint64_t member, bool is_dead, Nanoseconds now);
   void heard(uint64_t member, Nanoseconds now);
-  // So many ranks are there or will come.
-  void expect(int64_t ranks, Nanoseconds now);
+  // So many ranks are there or will come, and so many may take part.
+  void expect(int64_t ranks, int64_t max, Nanoseconds now);
+  // Whether the leader of a new generation may take the run from its holder, though the last leader
+  // is not known to be dead. It may unless told otherwise.
+  void allow_take_over(bool may) { may_take_over_ = may; }
   // To be called several times within each of the rules' times.
   void tick(Nanoseconds now);
 
@@ -92,11 +103,17 @@ class Roster {
   void tell_change();
   std::vector<uint64_t> in_order() const;
   int64_t waiting() const;
+  // What its state is compared by; nothing that is there is less than nothing.
+  static std::pair<int64_t, int64_t> state_of(const RankJoin& join);
   std::optional<std::string> difference_to_others(uint64_t member, const RankJoin& join) const;
 
   RosterRules rules_;
   std::map<uint64_t, Member> members_;
   Phase phase_ = Phase::gathering;
+  bool has_formed_ = false;
+  bool all_have_left_ = false;  // on purpose: who still waits was not needed
+  bool may_take_over_ = true;
+  bool leader_is_dead_ = false;  // the last one, for all that is known
   int64_t generation_ = 0;
   int64_t world_ = 0;
   bool over_told_ = false;

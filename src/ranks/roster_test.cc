@@ -58,17 +58,19 @@ class RosterTest : public testing::Test {
       words >> id;
       roster_->enter(member, {.machine = 0, .id = id, .pid = 100 + id}, now);
     } else if (what == "join") {
-      int64_t step = -1;
-      words >> step;
-      roster_->join(member, {.step = step, .agreement = "a", .settings = "x = 1\n"}, now);
+      RankJoin join{.step = -1, .agreement = "a", .settings = "x = 1\n"};
+      for (int64_t* field : {&join.step, &join.lease, &join.generation, &join.rank}) {
+        if (int64_t number = 0; words >> number) *field = number;
+      }
+      roster_->join(member, join, now);
     } else if (what == "withdraw") {
       roster_->withdraw(member, now);
     } else if (what == "leave") {
       roster_->leave(member, now);
-    } else if (what == "lose") {
-      roster_->lose(member, now);
+    } else if (what == "lose" || what == "cut") {
+      roster_->lose(member, what == "lose", now);
     } else if (what == "expect") {
-      roster_->expect(static_cast<int64_t>(member), now);
+      roster_->expect(static_cast<int64_t>(member), 3, now);
     } else if (what == "pass") {
       pass(static_cast<int64_t>(member));
     } else if (what == "silent") {  // 15 seconds without a word of it
@@ -201,7 +203,36 @@ TEST_F(RosterTest, ASpareStepsInWhenARankIsLostAndNotBefore) {
               {"join 2", "1 is 0/2 from - at -1; 2 is 1/2 from - at -1"},
               {"join 3", ""},
               {"lose 1", "over 2"},
-              {"join 2 6", "2 is 0/2 from 0 at 6; 3 is 1/2 from 0 at 6"}});
+              // Who is left steps first: the spare's first step takes its time.
+              {"join 2 6", "2 is 0/1 from - at 6; change 2"},
+              {"join 2 7", "2 is 0/2 from 0 at 7; 3 is 1/2 from 0 at 7"}});
+}
+
+TEST_F(RosterTest, ASpareDoesNotBeginAgainWhatTheOthersHaveLeft) {
+  tell(kTwo, {{"enter 1", ""},
+              {"enter 2", ""},
+              {"enter 3", ""},
+              {"join 1", ""},
+              {"join 2", "1 is 0/2 from - at -1; 2 is 1/2 from - at -1"},
+              {"join 3", ""},
+              {"leave 1", ""},
+              {"leave 2", ""},
+              {"pass 60", ""},
+              // One that was started again, since it left with a failure that may pass.
+              {"enter 4 1", ""},
+              {"join 4", "4 is 0/2 from - at -1; 3 is 1/2 from - at -1"}});
+}
+
+TEST_F(RosterTest, ASpareStepsInAtOnceWhereTooFewAreLeft) {
+  tell({.expected = 2, .min = 2, .max = 2},
+       {{"enter 1", ""},
+        {"enter 2", ""},
+        {"enter 3", ""},
+        {"join 1", ""},
+        {"join 2", "1 is 0/2 from - at -1; 2 is 1/2 from - at -1"},
+        {"join 3", ""},
+        {"lose 1", "over 2"},
+        {"join 2 6", "2 is 0/2 from 0 at 6; 3 is 1/2 from 0 at 6"}});
 }
 
 TEST_F(RosterTest, MoreThanTheMaximumAreNotTakenIn) {
@@ -319,6 +350,74 @@ TEST_F(RosterTest, WhenAllAreLostTheNextBeginTogetherAgain) {
               {"enter 4 2", ""},
               {"join 4", ""},
               {"join 3", "3 is 0/2 from - at -1; 4 is 1/2 from - at -1"}});
+}
+
+// A hub takes over from another: those who come have been in its generations. "join" is told with
+// step, lease, generation and rank here.
+constexpr RosterRules kTakingOver{
+    .expected = 3, .min = 1, .max = 4, .first_grace = std::chrono::seconds(2)};
+
+TEST_F(RosterTest, AnotherHubsGroupGoesOnInItsOrderAndNumbers) {
+  tell(kTakingOver,
+       {{"enter 1", ""},
+        {"enter 2", ""},
+        {"enter 3", ""},
+        {"join 1 8 5 40 2", ""},
+        {"pass 1", ""},
+        {"join 2 8 5 40 1", ""},
+        {"join 3 8 5 39 0", "2 is 0/3 from - at 8; 1 is 1/3 from - at 8; 3 is 2/3 from - at 8"}});
+  EXPECT_EQ(roster_->generation(), 41);
+}
+
+TEST_F(RosterTest, WhoOfAnotherHubsGroupDoesNotComeIsNotWaitedForLong) {
+  tell(kTakingOver, {{"enter 1", ""},
+                     {"join 1 8 5 40 1", ""},
+                     {"pass 1", ""},
+                     {"pass 2", "1 is 0/1 from - at 8"},
+                     {"lose 1", ""},
+                     {"enter 2", ""},
+                     {"join 2 9 5 40 2", "2 is 0/1 from - at 9"}});
+}
+
+TEST_F(RosterTest, TheNewestLeaseIsTheStateWhateverTheStep) {
+  tell(kTakingOver,
+       {{"enter 1", ""},
+        {"enter 2", ""},
+        {"enter 3", ""},
+        {"join 1 20 5 7 0", ""},
+        {"join 2 12 6 9 0", ""},
+        {"join 3", "2 is 0/3 from 0 at 12; 1 is 1/3 from 0 at 12; 3 is 2/3 from 0 at 12"}});
+}
+
+TEST_F(RosterTest, EqualStepsOfTwoLeasesAreNotTheSameState) {
+  tell({.expected = 2, .min = 1, .max = 2},
+       {{"enter 1", ""},
+        {"enter 2", ""},
+        {"join 1 8 5", "1 is 0/1 from - at 8"},
+        {"join 2 8 6", "change 1"},
+        {"join 1 8 5", "1 is 0/2 from 1 at 8; 2 is 1/2 from 1 at 8"}});
+}
+
+// Whether the leader of the generation that forms may take the run over.
+TEST_F(RosterTest, TheRunIsTakenFromADeadLeaderAndNotFromOneThatIsCutOff) {
+  const auto may_take_over_after = [this](const std::string& end_of_leader, bool has_most) {
+    roster_.emplace(kTwo);
+    for (const char* event : {"enter 1", "enter 2", "join 1", "join 2"}) happen(event);
+    roster_->take_actions();
+    roster_->allow_take_over(has_most);
+    happen(end_of_leader);
+    happen("join 2 5");
+    for (const RosterAction& action : roster_->take_actions()) {
+      if (action.kind == RosterAction::Kind::formed) return action.group.may_take_over;
+    }
+    ADD_FAILURE() << "nothing has formed after " << end_of_leader;
+    return false;
+  };
+  EXPECT_TRUE(may_take_over_after("lose 1", false));
+  EXPECT_TRUE(may_take_over_after("leave 1", false));
+  EXPECT_FALSE(may_take_over_after("cut 1", false));
+  EXPECT_FALSE(may_take_over_after("silent 1", false));
+  EXPECT_TRUE(may_take_over_after("cut 1", true));
 }
 
 TEST_F(RosterTest, EventsOfTheUnknownAreIgnored) {

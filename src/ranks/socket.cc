@@ -12,6 +12,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
+
+#include "core/system_files.h"
 
 namespace tern {
 namespace {
@@ -71,31 +74,60 @@ void Descriptor::reset(int fd) {
   fd_ = fd;
 }
 
-Result<Listening> listen_on(const std::string& address) {
-  ASSIGN_OR_RETURN(const AddressInfo info, parse(address, "0"));
+Result<HostAndPort> parse_address(const std::string& address_and_port) {
+  const size_t colon = address_and_port.rfind(':');
+  const std::string port(colon == std::string::npos ? "" : address_and_port.substr(colon + 1));
+  const std::optional<int64_t> number = parse_whole_number(port);
+  if (!number || *number < 1 || *number > 65'535) {
+    return fail(Code::invalid, fmt::format("'{}' is no address and port; write digits, as "
+                                           "10.0.0.4:20317",
+                                           address_and_port));
+  }
+  const Result<AddressInfo> is_digits = parse(address_and_port.substr(0, colon), port);
+  if (!is_digits) return is_digits.error();
+  return HostAndPort{address_and_port.substr(0, colon), *number};
+}
+
+Result<Listening> listen_on(const std::string& address, int64_t port) {
+  ASSIGN_OR_RETURN(const AddressInfo info, parse(address, std::to_string(port)));
   if (stands_for_all(*info)) {
     return fail(Code::invalid, fmt::format("{} would listen on every network; name one address of "
                                            "this machine, as 127.0.0.1",
                                            address));
   }
   ASSIGN_OR_RETURN(Descriptor socket, make_socket(*info));
+  // One that is started again finds its port in the hands of connections that are past.
+  const int on = 1;
+  if (port != 0) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(socket.get(), info->ai_addr, info->ai_addrlen) != 0 ||
       listen(socket.get(), kBacklog) != 0) {
     return fail(Code::unavailable,
-                fmt::format("cannot listen on {}: {}; ranks.address must be one of this machine's",
-                            address, std::strerror(errno)));
+                port == 0
+                    ? fmt::format("cannot listen on {}: {}; ranks.address must be one of this "
+                                  "machine's",
+                                  address, std::strerror(errno))
+                    : fmt::format("cannot listen on {}:{}: {}; it must be an address of this "
+                                  "machine's, at a port that nothing else has",
+                                  address, port, std::strerror(errno)));
   }
   ASSIGN_OR_RETURN(std::string name, name_of(socket.get()));
   return Listening{std::move(socket), std::move(name)};
 }
 
-Result<Descriptor> connect_to(const std::string& address_and_port, Milliseconds limit) {
-  const size_t colon = address_and_port.rfind(':');
-  if (colon == std::string::npos) {
-    return fail(Code::invalid, fmt::format("'{}' is no address and port", address_and_port));
+Result<Descriptor> begin_connect(const std::string& address_and_port) {
+  ASSIGN_OR_RETURN(const HostAndPort place, parse_address(address_and_port));
+  ASSIGN_OR_RETURN(const AddressInfo info, parse(place.host, std::to_string(place.port)));
+  ASSIGN_OR_RETURN(Descriptor socket, make_socket(*info));
+  if (connect(socket.get(), info->ai_addr, info->ai_addrlen) != 0 && errno != EINPROGRESS) {
+    return fail(Code::unavailable, std::strerror(errno));
   }
-  ASSIGN_OR_RETURN(const AddressInfo info,
-                   parse(address_and_port.substr(0, colon), address_and_port.substr(colon + 1)));
+  send_without_delay(socket.get());
+  return socket;
+}
+
+Result<Descriptor> connect_to(const std::string& address_and_port, Milliseconds limit) {
+  ASSIGN_OR_RETURN(const HostAndPort place, parse_address(address_and_port));
+  ASSIGN_OR_RETURN(const AddressInfo info, parse(place.host, std::to_string(place.port)));
   ASSIGN_OR_RETURN(Descriptor socket, make_socket(*info));
   int error = 0;
   if (connect(socket.get(), info->ai_addr, info->ai_addrlen) != 0) error = errno;

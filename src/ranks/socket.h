@@ -35,12 +35,23 @@ struct Listening {
   std::string address;  // "127.0.0.1:41234"
 };
 
-// Listens on this one address, at a port that the kernel chooses. `invalid` if it is no address, or
-// one that stands for all; `unavailable` if it is none of this machine's.
-Result<Listening> listen_on(const std::string& address);
+// Listens on this one address; at port 0 the kernel chooses. `invalid` if it is no address, or one
+// that stands for all; `unavailable` if it is none of this machine's, or the port is taken.
+Result<Listening> listen_on(const std::string& address, int64_t port = 0);
 
 // Connects within `limit`. `unavailable` if nobody listens there.
 Result<Descriptor> connect_to(const std::string& address_and_port, Milliseconds limit);
+
+// Connects and does not wait: what is written before it has connected is not taken (EAGAIN), and a
+// failure is told by the first read.
+Result<Descriptor> begin_connect(const std::string& address_and_port);
+
+struct HostAndPort {
+  std::string host;
+  int64_t port = 0;
+};
+// "127.0.0.1:41234"; `invalid` if it is no such thing, in digits.
+Result<HostAndPort> parse_address(const std::string& address_and_port);
 
 // Small messages go at once.
 void send_without_delay(int socket);

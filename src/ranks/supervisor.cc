@@ -9,38 +9,31 @@
 #include <iterator>
 #include <utility>
 
-#include "core/token.h"
-#include "ranks/messages.h"
 #include "ranks/rank_link.h"
+#include "storage/proc_stat.h"
 
 namespace tern {
 namespace {
 
 // For advice, which wakes nobody, and clocks.
 constexpr Milliseconds kLookEvery{500};
+// Among others: a hub that is lost is to be replaced soon.
+constexpr Milliseconds kLookEveryMeshed{100};
 // Ranks that are still there so long after the leader has ended are stuck.
 constexpr std::chrono::seconds kStragglerLimit{60};
 // A rank that dies again and again is given time: 0.25 s, 0.5 s, ... 8 s.
 constexpr Milliseconds kRestartPause{250};
 constexpr int64_t kPauseDoublings = 5;
+// Its start takes a core for a second, which is better spent on steps while a group begins or
+// recovers.
+constexpr std::chrono::seconds kStandbyPause{2};
 // Strangers at the port that are told of.
 constexpr int64_t kStrangersTold = 3;
 
-std::string how_it_ended(int code) {
-  if (code >= 0) return fmt::format("ended with exit code {}", code);
-  return fmt::format("was killed by signal {} ({})", -code, strsignal(-code));
-}
-
-RosterRules rules_of(const RanksOptions& options) {
-  return {.expected = options.count,
-          .min = options.min,
-          .max = options.max == 0 ? options.count : options.max,
-          .timeout = options.timeout};
-}
-
 }  // namespace
 
-Supervisor::Supervisor(SupervisorSetup setup) : setup_(std::move(setup)) {}
+Supervisor::Supervisor(SupervisorSetup setup)
+    : setup_(std::move(setup)), status_file_(setup_.status_file) {}
 
 Supervisor::~Supervisor() {
   places_.clear();  // they end before what they talk to
@@ -49,58 +42,112 @@ Supervisor::~Supervisor() {
 Result<int> Supervisor::run() {
   // A parent that ignores its children's ends leaves us without their exit codes.
   std::signal(SIGCHLD, SIG_DFL);
-  ASSIGN_OR_RETURN(secret_, random_bytes(kSecretBytes));
   ASSIGN_OR_RETURN(wake_, make_wake());
-  ASSIGN_OR_RETURN(KvServer::Setup server, server_setup());
-  ASSIGN_OR_RETURN(server_, KvServer::start(std::move(server)));
+  ASSIGN_OR_RETURN(mesh_, Mesh::start({.options = setup_.options,
+                                       .place = setup_.place,
+                                       .on_news = [this] { wake(wake_); },
+                                       .clock = setup_.clock,
+                                       .log = setup_.log}));
   const std::stop_callback on_notice(setup_.board->stop_token(), [this] { wake(wake_); });
-  for (int64_t id = 0; id < setup_.options.count; ++id) {
-    places_.push_back({.id = id, .start_at = setup_.clock->now(), .rank = id});
-  }
-  while (living() > 0) {
+  while (!is_over()) {
     RETURN_IF_ERROR(start_those_due());
     wait_for_news();
     take_events();
     pass_notices();
     RETURN_IF_ERROR(look_at_processes());
+    dismiss_standby();
     kill_stragglers();
+    tell_status(false);
   }
-  take_events();
+  tell_status(true);
   return result();
 }
 
-Result<KvServer::Setup> Supervisor::server_setup() {
-  return KvServer::Setup{.address = setup_.options.address,
-                         .secret = secret_,
-                         .rules = rules_of(setup_.options),
-                         .on_event =
-                             [this](const RankEvent& event) {
-                               MutexLock lock(mutex_);
-                               events_.push_back(event);
-                               wake(wake_);
-                             },
-                         .clock = setup_.clock};
+// The places stay for as long as the supervisor does.
+void Supervisor::begin_work() {
+  for (int64_t id = 0; id < setup_.options.count; ++id) {
+    places_.push_back({.id = id, .start_at = setup_.clock->now(), .rank = id});
+  }
+  if (mesh_->machine() == 0) leader_ = 0;
+}
+
+// Places like all others: whoever dies becomes the standby, and the standby its successor.
+void Supervisor::begin_standby() {
+  if (mesh_->is_meshed() || std::ssize(places_) != setup_.options.count) return;
+  for (int64_t i = 0; i < setup_.options.standby; ++i) {
+    const int64_t id = setup_.options.count + i;
+    places_.push_back({.id = id, .start_at = setup_.clock->now() + kStandbyPause, .rank = id});
+  }
+}
+
+// Somebody waits to step in.
+bool Supervisor::has_standby() const {
+  return std::ranges::any_of(places_, [](const Place& place) {
+    return place.process && !place.is_in_group && place.role == "joining";
+  });
+}
+
+// Nobody is left whose place they could take.
+void Supervisor::dismiss_standby() {
+  const auto is_in_group = [](const Place& place) { return place.process && place.is_in_group; };
+  const bool has_ended = has_begun_ && (leader_ended_at_ || mesh_->run_has_ended());
+  if (!has_ended || std::ranges::any_of(places_, is_in_group)) return;
+  for (Place& place : places_) {
+    place.start_at.reset();
+    if (place.process && !std::exchange(place.is_dismissed, true)) place.process->kill();
+  }
+}
+
+// Also tells the others how it is.
+bool Supervisor::is_over() {
+  mesh_->turn(doing(), living());
+  if (places_.empty() && mesh_->should_work() && !is_leaving_ && !mesh_->run_has_ended()) {
+    begin_work();
+    mesh_->turn(doing(), living());
+  }
+  if (places_.empty()) return is_leaving_ || mesh_->run_has_ended();
+  if (living() > 0) return false;
+  // The hub stays for those that have not ended yet, unless its machine goes. They end, or fall
+  // silent.
+  return doing() != PeerState::Doing::done || !mesh_->is_needed();
+}
+
+PeerState::Doing Supervisor::doing() const {
+  using Doing = PeerState::Doing;
+  if (places_.empty()) return is_leaving_ ? Doing::leaving : Doing::resting;
+  if (living() > 0) return Doing::working;
+  const std::optional<Notice> notice = setup_.board->notice();
+  const bool is_stopped = notice && notice->kind == NoticeKind::stop;
+  const bool has_ended_well = std::ranges::any_of(
+      places_, [](const Place& place) { return place.exit_code.value_or(-1) == 0; });
+  return is_stopped || has_ended_well ? Doing::done : Doing::leaving;
 }
 
 Status Supervisor::start(Place& place) {
   place.start_at.reset();
   place.exit_code.reset();
-  RankCommand command = setup_.command(has_begun_);
-  RankStart start{.program = setup_.program, .secret = secret_};
-  start.arguments = {fmt::format("tern-train: {} rank {}", setup_.run, place.id)};
+  RankCommand command = setup_.command(has_begun_ || mesh_->has_begun());
+  RankStart start{.program = setup_.program, .secret = mesh_->secret()};
+  start.arguments = {fmt::format("{}: {} rank {}", setup_.title, setup_.run, place.id)};
   std::ranges::move(command.arguments, std::back_inserter(start.arguments));
   start.environment = std::move(command.environment);
   const std::vector<std::pair<const char*, std::string>> variables = {
-      {kRankAddressVariable, server_->address()},
+      {kRankAddressVariable, mesh_->ranks_address()},
       {kRankIdVariable, std::to_string(place.id)},
-      {kRankMachineVariable, "0"},
-      {kRankInterfaceVariable, setup_.options.address},
+      {kRankMachineVariable, std::to_string(mesh_->machine())},
+      {kRankInterfaceVariable, mesh_->interface_address()},
+      {kRankReconnectsVariable, mesh_->is_meshed() ? "1" : "0"},
       {kRankHeartbeatVariable, std::to_string(setup_.options.heartbeat.count())}};
   for (const auto& [name, value] : variables) {
     start.environment.push_back(fmt::format("{}={}", name, value));
   }
   ASSIGN_OR_RETURN(RankProcess process, RankProcess::start(start));
   place.process.emplace(std::move(process));
+  place.role = "starting";
+  place.is_in_group = false;
+  place.progress = {};
+  const auto stat = read_process_stat(std::to_string(place.process->pid()));
+  place.pid_start = stat ? stat->start : 0;
   return {};
 }
 
@@ -116,7 +163,7 @@ Status Supervisor::start_those_due() {
 }
 
 void Supervisor::wait_for_news() {
-  Nanoseconds wait = kLookEvery;
+  Nanoseconds wait = mesh_->is_meshed() ? kLookEveryMeshed : kLookEvery;
   std::vector<pollfd> sources = {{wake_.get(), POLLIN, 0}};
   for (const Place& place : places_) {
     if (place.start_at) wait = std::min(wait, *place.start_at - setup_.clock->now());
@@ -132,12 +179,9 @@ void Supervisor::wait_for_news() {
 }
 
 void Supervisor::take_events() {
-  std::vector<RankEvent> events;
-  {
-    MutexLock lock(mutex_);
-    events = std::exchange(events_, {});
-  }
-  for (const RankEvent& event : events) obey(event);
+  mesh_->turn(doing(), living());
+  for (const RankEvent& event : mesh_->take_events()) obey(event);
+  for (Notice& notice : mesh_->take_notices()) setup_.board->post(std::move(notice));
 }
 
 void Supervisor::obey(const RankEvent& event) {
@@ -150,19 +194,21 @@ void Supervisor::obey(const RankEvent& event) {
   if (id < 0 || id >= static_cast<int64_t>(places_.size())) return;
   Place& place = places_[static_cast<size_t>(id)];
   switch (event.kind) {
+    case RankEvent::Kind::entered: place.role = "joining"; return;
     case RankEvent::Kind::formed:
       place.rank = event.group.rank;
-      if (event.group.rank != 0) return;
-      has_begun_ = true;
-      leader_ = id;
-      leader_ended_at_.reset();
-      setup_.log->info("ranks", "a group has formed",
-                       {{"generation", std::to_string(event.group.generation)},
-                        {"ranks", std::to_string(event.group.world)},
-                        {"step", std::to_string(std::max<int64_t>(0, event.group.step))},
-                        {"leader", event.group.members.front()}});
+      place.role = event.group.rank == 0 ? "leader" : "follower";
+      place.is_in_group = true;
+      note_group(event.group, id);
       return;
-    case RankEvent::Kind::stepped: place.failures = 0; return;
+    case RankEvent::Kind::stepped:
+      place.failures = 0;
+      begin_standby();
+      return;
+    case RankEvent::Kind::progress:
+      place.progress = event.progress;
+      step_ = std::max(step_, event.progress.step);
+      return;
     case RankEvent::Kind::hung:
       setup_.log->warn("ranks", "a rank is hung and will be killed",
                        {{"rank", std::to_string(place.rank)},
@@ -175,13 +221,36 @@ void Supervisor::obey(const RankEvent& event) {
   }
 }
 
+// Told of each member of this machine, by rank; it is new with the first.
+void Supervisor::note_group(const RankGroup& group, int64_t id) {
+  has_begun_ = true;
+  if (group.generation <= generation_) return;
+  generation_ = group.generation;
+  leader_ = group.rank == 0 ? id : -1;
+  leader_ended_at_.reset();
+  setup_.log->info("ranks", "a group has formed",
+                   {{"generation", std::to_string(group.generation)},
+                    {"ranks", std::to_string(group.world)},
+                    {"step", std::to_string(std::max<int64_t>(0, group.step))},
+                    {"leader", group.members.empty() ? "" : group.members.front()}});
+}
+
 void Supervisor::pass_notices() {
-  while (const std::optional<Notice> advice = setup_.board->take_advice()) server_->post(*advice);
+  while (std::optional<Notice> advice = setup_.board->take_advice()) {
+    mesh_->post(std::move(*advice), true);
+  }
   const std::optional<Notice> notice = setup_.board->notice();
+  if (mesh_->run_has_ended()) {
+    for (Place& place : places_) place.start_at.reset();
+  }
   if (!notice || std::exchange(is_leaving_, true)) return;
-  setup_.log->info("ranks", "notice: all ranks are told to save and leave",
+  const bool is_for_all = notice->kind == NoticeKind::stop;
+  setup_.log->info("ranks",
+                   is_for_all || !mesh_->is_meshed()
+                       ? "notice: all ranks are told to save and leave"
+                       : "notice: this machine's ranks are told to leave; the others go on",
                    {{"source", notice->source}});
-  server_->post(*notice);
+  mesh_->post(*notice, is_for_all);
   for (Place& place : places_) place.start_at.reset();
 }
 
@@ -195,6 +264,8 @@ Status Supervisor::look_at_processes() {
     place.process.reset();
     note_end(place, *code);
   }
+  // Among others: more may come.
+  if (mesh_->is_meshed()) return {};
   if (living() >= setup_.options.min || is_leaving_ || gave_up_ || living() == 0) return {};
   const bool has_ended_well = std::ranges::any_of(
       places_, [](const Place& place) { return place.exit_code.value_or(-1) == 0; });
@@ -203,13 +274,16 @@ Status Supervisor::look_at_processes() {
   setup_.log->error(
       "ranks", "too few ranks are left; the others are told to save and leave",
       {{"left", std::to_string(living())}, {"ranks.min", std::to_string(setup_.options.min)}});
-  server_->post(
-      {.kind = NoticeKind::stop, .source = "too few ranks", .unix_ms = setup_.clock->unix_ms()});
+  mesh_->post(
+      {.kind = NoticeKind::stop, .source = "too few ranks", .unix_ms = setup_.clock->unix_ms()},
+      true);
   return {};
 }
 
 void Supervisor::note_end(Place& place, int code) {
   place.exit_code = code;
+  place.role = "gone";
+  if (place.is_dismissed) return;
   const bool is_final = code >= 0 && setup_.is_final(code);
   if (place.id == leader_ && (is_final || is_leaving_ || gave_up_)) {
     leader_ended_at_ = setup_.clock->now();
@@ -221,7 +295,6 @@ void Supervisor::note_end(Place& place, int code) {
       setup_.log->info("ranks", "a rank has left",
                        {{"rank", std::to_string(place.rank)}, {"how", how}});
     }
-    server_->expect(living());
     return;
   }
   plan_restart(place, how);
@@ -234,35 +307,21 @@ void Supervisor::plan_restart(Place& place, const std::string& how) {
                       {{"rank", std::to_string(place.rank)},
                        {"how", how},
                        {"failures_without_a_step", std::to_string(failures)}});
-    server_->expect(living());
     return;
   }
+  place.role = "starting";
   const int64_t doublings = std::min(failures - 2, kPauseDoublings);
-  const Nanoseconds pause = failures == 1 ? Nanoseconds(0) : kRestartPause * (1LL << doublings);
+  const Nanoseconds first = has_standby() ? Nanoseconds(kStandbyPause) : Nanoseconds(0);
+  const Nanoseconds pause = failures == 1 ? first : kRestartPause * (1LL << doublings);
   place.start_at = setup_.clock->now() + pause;
   setup_.log->warn("ranks", "a rank is lost and started again",
                    {{"rank", std::to_string(place.rank)}, {"how", how}});
 }
 
-std::string Supervisor::prefix_of(const Place& place) const {
-  return place.id == leader_ ? "" : fmt::format("[rank {}] ", place.rank);
-}
-
-void Supervisor::pass_output(Place& place, bool is_the_end) {
-  const std::string prefix = prefix_of(place);
-  const auto to_err = [&](std::string_view line) {
-    setup_.err(prefix.empty() ? std::string(line) : prefix + std::string(line));
-  };
-  // What others than the leader print is no answer of the program.
-  const Lines::Sink to_out = prefix.empty() ? setup_.out : Lines::Sink(to_err);
-  if (is_the_end) {
-    place.process->finish_output(to_out, to_err);
-  } else {
-    place.process->read_output(to_out, to_err);
-  }
-}
-
 void Supervisor::kill_stragglers() {
+  if (mesh_->leader_has_ended() && !leader_ended_at_ && !has_killed_) {
+    leader_ended_at_ = setup_.clock->now();
+  }
   if (!leader_ended_at_ || setup_.clock->now() - *leader_ended_at_ < kStragglerLimit) return;
   for (const Place& place : places_) {
     if (!place.process) continue;
@@ -271,25 +330,12 @@ void Supervisor::kill_stragglers() {
     place.process->kill();
   }
   leader_ended_at_.reset();
+  has_killed_ = true;
 }
 
 int64_t Supervisor::living() const {
   return std::ranges::count_if(places_,
                                [](const Place& place) { return place.process || place.start_at; });
-}
-
-Result<int> Supervisor::result() const {
-  if (gave_up_) {
-    return fail(Code::unavailable,
-                fmt::format("fewer than {} ranks are left (ranks.min); what they said is above. "
-                            "Start the run again to go on, or lower ranks.min",
-                            setup_.options.min));
-  }
-  const std::optional<int> code = places_[static_cast<size_t>(leader_)].exit_code;
-  if (code && *code >= 0) return *code;
-  return fail(Code::unavailable,
-              fmt::format("rank 0 {}; what it said is above. Start the run again to go on",
-                          code ? how_it_ended(*code) : "was not started"));
 }
 
 }  // namespace tern

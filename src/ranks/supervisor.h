@@ -12,12 +12,12 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/mutex.h"
 #include "core/result.h"
 #include "preempt/notice.h"
-#include "ranks/kv_server.h"
+#include "ranks/mesh.h"
 #include "ranks/options.h"
 #include "ranks/rank_process.h"
+#include "ranks/status_file.h"
 
 namespace tern {
 
@@ -29,27 +29,36 @@ struct RankCommand {
 
 struct SupervisorSetup {
   RanksOptions options;
-  std::string run;                // for the ranks' titles
-  std::filesystem::path program;  // tern-train
-  // Asked at each start; `has_begun` once the group has formed for the first time.
+  std::optional<MeshPlace> place;     // of this machine among others; none: it is alone
+  std::filesystem::path status_file;  // empty: none
+  std::string title = "tern-train";   // of the ranks' processes, with the run
+  std::string run;
+  std::filesystem::path program;  // tern-train, or tern
+  // Asked at each start; `has_begun` once a group has formed for the first time, anywhere.
   std::function<RankCommand(bool has_begun)> command;
   // Whether a process that ended with this exit code is not to be started again.
   std::function<bool(int exit_code)> is_final;
   Lines::Sink out;  // what the leader prints
   Lines::Sink err;  // what it logs, and what others say with their rank in front
+  // How a machine ends that a notice finds resting.
+  std::function<int(NoticeKind)> exit_code_of;
   NoticeBoard* board = nullptr;
   Clock* clock = nullptr;
   Log* log = nullptr;
 };
 
-// Owned by `tern train --ranks N`, whose main thread runs it: the ranks die with that thread.
+// Owned by `tern train --ranks N`, whose main thread runs it: the ranks die with that thread. With
+// a place among other machines it is one of several that keep one group together, and starts ranks
+// when the hub says so.
 class Supervisor {
  public:
   explicit Supervisor(SupervisorSetup setup);
   ~Supervisor();
 
-  // Blocks until all ranks have ended; the exit code of the one that led last. An Error if that was
-  // killed, if no rank could be started, or if fewer than ranks.min are left.
+  // Blocks until all ranks of this machine have ended; the exit code of the one that led last, or
+  // if that was on another machine, 0 if one has ended so, else the first one's. An Error if it was
+  // killed, if no rank could be started, or, alone, if fewer than ranks.min are left. A machine
+  // that was never told to work ends with 0 when the run does.
   Result<int> run();
 
  private:
@@ -59,16 +68,28 @@ class Supervisor {
     std::optional<RankProcess> process;
     std::optional<Nanoseconds> start_at;  // it is to be started, then
     int64_t rank = 0;                     // in the last generation
-    int64_t failures = 0;                 // ends without a step of its own in between
-    std::optional<int> exit_code;         // of the last process
+    std::string role = "starting";        // for the status
+    int64_t pid_start = 0;
+    RankProgress progress;
+    bool is_in_group = false;      // its process has been
+    bool is_dismissed = false;     // it is not needed any more
+    int64_t failures = 0;          // ends without a step of its own in between
+    std::optional<int> exit_code;  // of the last process
   };
 
-  Result<KvServer::Setup> server_setup();
+  void begin_work();
+  void begin_standby();
+  bool has_standby() const;
+  void dismiss_standby();
+  bool is_over();
+  PeerState::Doing doing() const;
+  void tell_status(bool must);
   Status start(Place& place);
   Status start_those_due();
   void wait_for_news();
   void take_events();
   void obey(const RankEvent& event);
+  void note_group(const RankGroup& group, int64_t id);
   void pass_notices();
   Status look_at_processes();
   void note_end(Place& place, int code);
@@ -80,19 +101,19 @@ class Supervisor {
   std::string prefix_of(const Place& place) const;
 
   const SupervisorSetup setup_;
-  Bytes secret_;
   Descriptor wake_;
-  std::unique_ptr<KvServer> server_;
-  std::vector<Place> places_;
-  int64_t leader_ = 0;       // its place
+  std::unique_ptr<Mesh> mesh_;
+  StatusFile status_file_;
+  std::vector<Place> places_;  // empty: the machine rests
+  int64_t leader_ = -1;        // its place; -1: it is on another machine
+  int64_t generation_ = 0;
+  int64_t step_ = -1;
   bool has_begun_ = false;   // a generation has formed
   bool is_leaving_ = false;  // a notice was passed on
   bool gave_up_ = false;     // too few are left
+  bool has_killed_ = false;  // those that did not end by themselves
   int64_t strangers_ = 0;
   std::optional<Nanoseconds> leader_ended_at_;
-
-  Mutex mutex_;
-  std::vector<RankEvent> events_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tern

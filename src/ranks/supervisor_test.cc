@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <future>
+#include <set>
 
 #include "core/random.h"
 #include "core/system_files.h"
@@ -40,7 +41,8 @@ class SupervisorTest : public testing::Test {
     std::string folder = testing::TempDir() + "supervisor_XXXXXX";
     EXPECT_NE(mkdtemp(folder.data()), nullptr);
     folder_ = folder;
-    options_ = {.count = 3, .heartbeat = Milliseconds(20), .timeout = Milliseconds(20'000)};
+    options_ = {
+        .count = 3, .heartbeat = Milliseconds(20), .timeout = Milliseconds(20'000), .standby = 0};
   }
   ~SupervisorTest() override {
     if (running_.valid()) {
@@ -56,6 +58,7 @@ class SupervisorTest : public testing::Test {
     RankCommand command{.arguments = {folder_.string()}, .environment = {"PATH=/usr/bin"}};
     command.arguments.insert(command.arguments.end(), words.begin(), words.end());
     return {.options = options_,
+            .status_file = folder_ / "status.json",
             .run = "runs/fake",
             .program = TERN_FAKE_RANK,
             .command = [command](bool) { return command; },
@@ -99,6 +102,23 @@ class SupervisorTest : public testing::Test {
       if (one.world != options_.count || one.generation != generation) return false;
     }
     return generation > after_generation;
+  }
+
+  // Of this test's supervisor, which is this process.
+  std::set<pid_t> pids_of_ranks() const {
+    std::set<pid_t> pids;
+    for (const auto& task : fs::directory_iterator("/proc/self/task")) {
+      std::ifstream children(task.path() / "children");
+      for (pid_t pid = 0; children >> pid;) pids.insert(pid);
+    }
+    return pids;
+  }
+
+  // The place after all that train has a rank that has entered and is in no group.
+  bool standby_waits() const {
+    const std::string status = read_system_file(folder_ / "status.json");
+    const size_t place = status.find(fmt::format(R"("id":{},)", options_.count));
+    return place != std::string::npos && status.find(R"("joining")", place) != std::string::npos;
   }
 
   // At most two minutes, for events in other processes, which cannot notify us.
@@ -187,6 +207,35 @@ TEST_F(SupervisorTest, WhenTheLeaderIsKilledAnotherLeads) {
   EXPECT_GT(last(0).step, killed.step);
   EXPECT_EQ(*stop(), 10);
   for (int64_t id = 1; id < 3; ++id) expect_no_step_lost(id);
+}
+
+TEST_F(SupervisorTest, AStandbyTakesALostRanksPlaceAndIsReplaced) {
+  options_.standby = 1;
+  start();
+  const auto pids = [this] { return pids_of_ranks(); };
+  ASSERT_TRUE(wait_until([&] { return is_complete() && standby_waits(); }));
+  const std::set<pid_t> before = pids();
+  const Did killed = last(1);
+  kill(killed.pid, SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return last(3).world == 3; }));
+  EXPECT_TRUE(before.contains(last(3).pid));
+  // The place that was lost is the standby's now.
+  ASSERT_TRUE(wait_until([&] { return pids().size() == 4; }));
+  EXPECT_EQ(last(1).pid, killed.pid);
+  EXPECT_EQ(*stop(), 10);
+  for (const int64_t id : {0, 2}) expect_no_step_lost(id);
+}
+
+TEST_F(SupervisorTest, AStandbyEndsWithTheRunThatDidNotNeedIt) {
+  options_.standby = 1;
+  options_.count = 2;
+  start({"--steps", "1500"});
+  ASSERT_TRUE(wait_until([&] { return standby_waits(); }));
+  const Result<int> code = end();
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(*code, 0);
+  EXPECT_TRUE(did(2).empty());
+  EXPECT_THAT(logged(), Not(HasSubstr("lost")));
 }
 
 TEST_F(SupervisorTest, AStoppedRankIsHungAndKilled) {

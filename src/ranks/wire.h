@@ -11,7 +11,7 @@
 
 namespace tern {
 
-inline constexpr uint8_t kWireVersion = 1;
+inline constexpr uint8_t kWireVersion = 2;
 // A whole message. Whoever has not proved the secret gets to send no more than a hello needs.
 inline constexpr size_t kFrameBytesMax = 1 << 20;
 inline constexpr size_t kStrangerFrameBytesMax = 256;
@@ -19,7 +19,7 @@ inline constexpr size_t kStrangerFrameBytesMax = 256;
 // Part of the format: never renumber, only append.
 enum class Message : uint8_t {
   challenge = 1,  // supervisor: version, its nonce
-  hello = 2,      // rank: version, its nonce, who it is, the proof that it has the secret
+  hello = 2,      // rank: version, role, its nonce, who it is, the proof that it has the secret
   welcome = 3,    // supervisor: the same proof the other way round
 
   // Requests of a rank; all begin with a number by which the answer is known.
@@ -43,6 +43,11 @@ enum class Message : uint8_t {
   over = 49,    // the generation is over
   change = 50,  // whether another rank waits to be let in
   notice = 51,
+
+  // What supervisors of one run tell each other; peer_messages.h.
+  peer_state = 64,
+  peer_event = 65,   // from the hub: of a rank of that machine
+  peer_notice = 66,  // to the hub, which passes it on
 };
 
 // Puts one frame together. Numbers are little-endian, texts have their length before them.

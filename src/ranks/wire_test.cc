@@ -106,12 +106,27 @@ TEST(Messages, ComeBackAsTheyWerePut) {
                         .world = 2,
                         .source = 0,
                         .step = 40,
+                        .group_id = "abc",
+                        .may_take_over = false,
                         .interface_address = "",
                         .members = {"a", "b"}};
   const auto group_back = decode_group(encode_group(group));
   ASSERT_TRUE(group_back);
   EXPECT_EQ(group_back->members, group.members);
   EXPECT_EQ(group_back->step, 40);
+  EXPECT_EQ(group_back->group_id, "abc");
+  EXPECT_FALSE(group_back->may_take_over);
+
+  const Bytes join = payload(encode_join(
+      6, {.step = 3, .agreement = "a", .settings = "s", .lease = 9, .generation = 8, .rank = 7}));
+  FieldReader fields(join);
+  EXPECT_EQ(fields.byte(), static_cast<uint8_t>(Message::join));
+  EXPECT_EQ(fields.number(), 6);
+  const RankJoin join_back = read_join(fields);
+  ASSERT_TRUE(fields.finish());
+  EXPECT_EQ(join_back.lease, 9);
+  EXPECT_EQ(join_back.generation, 8);
+  EXPECT_EQ(join_back.rank, 7);
 
   const Notice notice{
       .kind = NoticeKind::advice, .source = "s", .unix_ms = 5, .deadline_unix_ms = 6, .id = "i"};
@@ -139,19 +154,38 @@ TEST(Messages, AGroupThatCannotBeIsCorrupt) {
   }
 }
 
+TEST(Messages, AGenerationThatIsToldCanBeCountedOn) {
+  const Bytes join = payload(encode_join(1, {.generation = INT64_MAX, .rank = -5}));
+  FieldReader fields(join);
+  fields.byte();
+  fields.number();
+  const RankJoin back = read_join(fields);
+  EXPECT_LT(back.generation, INT64_MAX / 2);
+  EXPECT_EQ(back.rank, -1);
+}
+
+TEST(GroupId, IsOfTheSecretAndDoesNotTellIt) {
+  EXPECT_EQ(group_id_of("secret").size(), 32U);
+  EXPECT_EQ(group_id_of("secret"), group_id_of("secret"));
+  EXPECT_NE(group_id_of("secret"), group_id_of("Secret"));
+}
+
 TEST(Proof, DependsOnEverythingThatWasSaid) {
   const Hello hello{.nonce = "n", .who = {1, 2, 3}};
-  const Bytes proof = rank_proof("secret", "challenge", hello);
-  EXPECT_TRUE(same_proof(proof, rank_proof("secret", "challenge", hello)));
-  EXPECT_FALSE(same_proof(proof, rank_proof("Secret", "challenge", hello)));
-  EXPECT_FALSE(same_proof(proof, rank_proof("secret", "Challenge", hello)));
-  EXPECT_FALSE(same_proof(proof, supervisor_proof("secret", "challenge", hello)));
+  const Bytes proof = hello_proof("secret", "challenge", hello);
+  EXPECT_TRUE(same_proof(proof, hello_proof("secret", "challenge", hello)));
+  EXPECT_FALSE(same_proof(proof, hello_proof("Secret", "challenge", hello)));
+  EXPECT_FALSE(same_proof(proof, hello_proof("secret", "Challenge", hello)));
+  EXPECT_FALSE(same_proof(proof, welcome_proof("secret", "challenge", hello)));
   Hello other = hello;
   other.who.id = 9;
-  EXPECT_FALSE(same_proof(proof, rank_proof("secret", "challenge", other)));
+  EXPECT_FALSE(same_proof(proof, hello_proof("secret", "challenge", other)));
   other = hello;
   other.nonce = "m";
-  EXPECT_FALSE(same_proof(proof, rank_proof("secret", "challenge", other)));
+  EXPECT_FALSE(same_proof(proof, hello_proof("secret", "challenge", other)));
+  other = hello;
+  other.role = Role::supervisor;
+  EXPECT_FALSE(same_proof(proof, hello_proof("secret", "challenge", other)));
   EXPECT_FALSE(same_proof(proof, ""));
 }
 

@@ -1,0 +1,35 @@
+// Which machines work and which rest: the hub's decision.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "core/clock.h"
+#include "ranks/peer_messages.h"
+
+namespace tern {
+
+// A state machine without a clock of its own, as Roster is. So many machines work; one that was
+// away for spare_after gives its place to the lowest that rests. Whoever works already is never
+// told to rest.
+class Staffing {
+ public:
+  // Connected machines, this one among them, by what they said last.
+  using Here = std::map<int64_t, PeerState>;
+
+  Staffing(int64_t wanted, Nanoseconds spare_after) : wanted_(wanted), spare_after_(spare_after) {}
+
+  // A new hub goes on with those that work.
+  void begin(const Here& here);
+  // Several times a second.
+  const std::set<int64_t>& review(const Here& here, Nanoseconds now);
+
+ private:
+  const int64_t wanted_;
+  const Nanoseconds spare_after_;
+  std::set<int64_t> workers_;
+  std::map<int64_t, Nanoseconds> away_since_;
+};
+
+}  // namespace tern
