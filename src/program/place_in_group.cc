@@ -1,0 +1,72 @@
+#include "program/place_in_group.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tern {
+namespace {
+
+// Between a supervisor and its ranks; a program that starts tern itself must not inherit it.
+constexpr char kRankPrefix[] = "TERN_RANK_";
+
+}  // namespace
+
+int64_t PlaceInGroup::local_rank() const {
+  return std::count(machines.begin(), machines.begin() + rank, machine());
+}
+
+int64_t PlaceInGroup::local_world() const { return std::ranges::count(machines, machine()); }
+
+int64_t PlaceInGroup::group_rank() const {
+  const std::set<int64_t> all(machines.begin(), machines.end());
+  return std::distance(all.begin(), all.find(machine()));
+}
+
+int64_t PlaceInGroup::group_world() const {
+  return std::ssize(std::set<int64_t>(machines.begin(), machines.end()));
+}
+
+VariableChanges program_variables(const PlaceInGroup& place, const ProgramFolders& folders,
+                                  bool threads_are_set) {
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  VariableChanges changes = {
+      {"RANK", text(place.rank)},
+      {"WORLD_SIZE", text(place.world())},
+      {"LOCAL_RANK", text(place.local_rank())},
+      {"LOCAL_WORLD_SIZE", text(place.local_world())},
+      {"GROUP_RANK", text(place.group_rank())},
+      {"GROUP_WORLD_SIZE", text(place.group_world())},
+      {"NODE_RANK", text(place.group_rank())},
+      {"ROLE_NAME", "default"},
+      {"ROLE_RANK", text(place.rank)},
+      {"ROLE_WORLD_SIZE", text(place.world())},
+      {"MASTER_ADDR", place.master_address},
+      {"MASTER_PORT", text(place.master_port)},
+      {"TORCHELASTIC_RUN_ID", folders.run_id},
+      {"TORCHELASTIC_RESTART_COUNT", text(place.attempt - 1)},
+      // Rank 0 of the program listens at the port, not an agent of torchrun's.
+      {"TORCHELASTIC_USE_AGENT_STORE", std::nullopt},
+      {"TERN_ATTEMPT", text(place.attempt)},
+      {"TERN_CHECKPOINT_DIR", folders.checkpoints.string()},
+      {"TERN_NOTICE_FILE", folders.notice_file.string()},
+      {"TERN_RUN", folders.run.empty() ? std::nullopt : std::optional(folders.run)}};
+  // As torchrun: several processes with a thread for each core each would stand in each other's
+  // way.
+  if (place.local_world() > 1 && !threads_are_set) changes["OMP_NUM_THREADS"] = "1";
+  return changes;
+}
+
+std::vector<std::string> changed(const std::vector<std::string>& environment,
+                                 const VariableChanges& changes) {
+  std::vector<std::string> result;
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(kRankPrefix)) continue;
+    if (!changes.contains(entry.substr(0, entry.find('=')))) result.push_back(entry);
+  }
+  for (const auto& [name, value] : changes) {
+    if (value) result.push_back(name + "=" + *value);
+  }
+  return result;
+}
+
+}  // namespace tern

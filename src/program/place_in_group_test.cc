@@ -1,0 +1,53 @@
+#include "program/place_in_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tern {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(PlaceInGroup, CountsByMachine) {
+  // Ranks of two machines, whose numbers have a gap.
+  PlaceInGroup place{.attempt = 3, .rank = 2, .machines = {4, 1, 4, 1, 4}};
+  EXPECT_EQ(place.local_rank(), 1);
+  EXPECT_EQ(place.local_world(), 3);
+  EXPECT_EQ(place.group_rank(), 1);
+  EXPECT_EQ(place.group_world(), 2);
+  place.rank = 3;
+  EXPECT_EQ(place.local_rank(), 1);
+  EXPECT_EQ(place.local_world(), 2);
+  EXPECT_EQ(place.group_rank(), 0);
+}
+
+TEST(ProgramVariables, AreThoseOfTorchrun) {
+  const PlaceInGroup place{.attempt = 2,
+                           .rank = 1,
+                           .machines = {0, 0},
+                           .master_address = "127.0.0.1",
+                           .master_port = 4711};
+  VariableChanges changes =
+      program_variables(place, {.checkpoints = "/w/c", .notice_file = "/w/n", .run_id = "r7"},
+                        /*threads_are_set=*/false);
+  EXPECT_EQ(changes["RANK"], "1");
+  EXPECT_EQ(changes["WORLD_SIZE"], "2");
+  EXPECT_EQ(changes["LOCAL_RANK"], "1");
+  EXPECT_EQ(changes["MASTER_ADDR"], "127.0.0.1");
+  EXPECT_EQ(changes["MASTER_PORT"], "4711");
+  EXPECT_EQ(changes["TORCHELASTIC_RESTART_COUNT"], "1");
+  EXPECT_EQ(changes["TERN_CHECKPOINT_DIR"], "/w/c");
+  EXPECT_EQ(changes["OMP_NUM_THREADS"], "1");
+  EXPECT_EQ(changes["TERN_RUN"], std::nullopt);
+  changes = program_variables(place, {}, /*threads_are_set=*/true);
+  EXPECT_FALSE(changes.contains("OMP_NUM_THREADS"));
+}
+
+TEST(ProgramVariables, ReplaceWhatWasThereAndLoseTheSupervisors) {
+  EXPECT_THAT(changed({"RANK=9", "HOME=/h", "TERN_RANK_ID=1", "GONE=1"},
+                      {{"RANK", "0"}, {"GONE", std::nullopt}}),
+              ElementsAre("HOME=/h", "RANK=0"));
+}
+
+}  // namespace
+}  // namespace tern
