@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include "core/system_files.h"
+#include "fleet/json_fields.h"
 #include "fleet/on_all.h"
 
 namespace tern {
 namespace {
 
 using Json = nlohmann::json;
+
+// A little longer than ssh tries to connect, so that its reason is told.
+constexpr Milliseconds kStatusMax{12'000};
 
 // What tern's exit codes mean (docs/errors.md); tern never renumbers them.
 Code code_of_exit(int exit_code) {
@@ -63,24 +67,37 @@ Json agent_key(const LaunchedRun& run, size_t machine) {
   return {{"id", run.id}, {"machine", machine}};
 }
 
+AgentRecord parse_agent_answer(const Json& answer, int64_t started_unix_ms) {
+  const auto process = [&answer](const char* key) {
+    const Json json = answer.contains(key) ? answer[key] : Json();
+    return ProcessName{number_in(json, "pid", 0), number_in(json, "start", 0),
+                       text_in(json, "boot_id")};
+  };
+  return {process("agent"), process("command"), started_unix_ms};
+}
+
+Json ask_state(const LaunchedRun& run, const std::vector<MachineShell>& shells, size_t machine,
+               std::stop_token stop) {
+  const LaunchedMachine& launched = run.machines[machine];
+  Json state = {{"state", "absent"}};
+  if (!launched.tern.empty()) {
+    const Result<Json> answer =
+        ask_agent(shells[machine], launched.tern,
+                  {.verb = "status", .request = agent_key(run, machine), .limit = kStatusMax},
+                  std::move(stop));
+    state = answer ? *answer : Json{{"state", "unreachable"}, {"reason", answer.error().message}};
+  }
+  state["machine"] = machine;
+  state["name"] = launched.machine.name;
+  state["address"] = launched.machine.address;
+  state["spare"] = launched.machine.spare;
+  if (!launched.peer.empty()) state["peer"] = launched.peer;
+  return state;
+}
+
 std::vector<Json> ask_all_states(const LaunchedRun& run, const std::vector<MachineShell>& shells,
                                  std::stop_token stop) {
-  const auto answers = on_all(shells.size(), [&](size_t i) -> Result<Json> {
-    if (run.machines[i].tern.empty()) return Json{{"state", "absent"}};
-    return ask_agent(shells[i], run.machines[i].tern,
-                     {.verb = "status", .request = agent_key(run, i)}, stop);
-  });
-  std::vector<Json> states;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    Json state = answers[i]
-                     ? *answers[i]
-                     : Json{{"state", "unreachable"}, {"reason", answers[i].error().message}};
-    state["machine"] = i;
-    state["name"] = run.machines[i].machine.name;
-    state["address"] = run.machines[i].machine.address;
-    states.push_back(std::move(state));
-  }
-  return states;
+  return on_all(shells.size(), [&](size_t i) { return ask_state(run, shells, i, stop); });
 }
 
 Status remove_all_agents(const LaunchedRun& run, const std::vector<MachineShell>& shells,

@@ -27,8 +27,14 @@ Result<nlohmann::json> ask_agent(const MachineShell& shell, const std::string& t
 // {"id", "machine"}, by which an agent is found.
 nlohmann::json agent_key(const LaunchedRun& run, size_t machine);
 
-// {"state"} of every machine and what else agent_status() tells; a machine that cannot be asked has
-// the state "unreachable" and a "reason". Never fails.
+// What the verbs "start" and "restart" answer.
+AgentRecord parse_agent_answer(const nlohmann::json& answer, int64_t started_unix_ms);
+
+// {"state"} of one machine and what else agent_status() tells; a machine that cannot be asked
+// within 12 s has the state "unreachable" and a "reason". Never fails.
+nlohmann::json ask_state(const LaunchedRun& run, const std::vector<MachineShell>& shells,
+                         size_t machine, std::stop_token stop = {});
+// Of all machines, which are asked at once.
 std::vector<nlohmann::json> ask_all_states(const LaunchedRun& run,
                                            const std::vector<MachineShell>& shells,
                                            std::stop_token stop = {});

@@ -52,7 +52,10 @@ bool is_id(const std::string& text) {
 Json to_json(const AgentRequest& request) {
   return {{"id", request.id},
           {"machine", request.machine},
+          {"ranks", request.ranks},
           {"command", request.command},
+          {"is_program", request.is_program},
+          {"program_flags", request.program_flags},
           {"run_file", request.run_file},
           {"run_file_text", request.run_file_text},
           {"folder", request.folder},
@@ -67,7 +70,10 @@ Result<AgentRequest> parse_agent_request(BytesView text) {
     const Json json = Json::parse(text);
     request.id = json.at("id");
     request.machine = json.at("machine");
+    request.ranks = json.value("ranks", request.ranks);
     request.command = json.value("command", request.command);
+    request.is_program = json.value("is_program", request.is_program);
+    request.program_flags = json.value("program_flags", request.program_flags);
     request.run_file = json.value("run_file", "");
     request.run_file_text = json.value("run_file_text", "");
     request.folder = json.value("folder", "");
@@ -82,10 +88,29 @@ Result<AgentRequest> parse_agent_request(BytesView text) {
   const bool is_plain_name =
       request.run_file.find('/') == std::string::npos && !request.run_file.starts_with('.');
   if (!is_id(request.id) || request.machine < 0 || request.machine > 100'000 || !is_plain_name ||
-      request.stop_signal < 1 || request.stop_signal > 64) {
+      request.ranks < 0 || request.ranks > 1024 || request.stop_signal < 1 ||
+      request.stop_signal > 64) {
     return fail(Code::invalid, "the agent's request is not one of tern's");
   }
   return request;
+}
+
+std::vector<std::string> command_words(const AgentRequest& request, const fs::path& tern,
+                                       const fs::path& folder) {
+  std::vector<std::string> words = {tern.string()};
+  if (!request.run_file.empty()) {
+    words.insert(words.end(), {"train", (folder / request.run_file).string()});
+    words.insert(words.end(), request.command.begin(), request.command.end());
+    if (request.ranks > 0) words.insert(words.end(), {"--ranks", std::to_string(request.ranks)});
+    return words;
+  }
+  if (!request.is_program) return request.command;
+  words.insert(words.end(), {"program", "--work", (folder / "work").string(), "--ranks",
+                             std::to_string(std::max<int64_t>(1, request.ranks))});
+  words.insert(words.end(), request.program_flags.begin(), request.program_flags.end());
+  words.emplace_back("--");
+  words.insert(words.end(), request.command.begin(), request.command.end());
+  return words;
 }
 
 ProcessName name_of_process(int64_t pid) {
@@ -115,6 +140,13 @@ Status AgentFolder::write_end(const EndRecord& end) const {
   return write_private_file(
       path_ / "ended.json",
       dump({{"exit_code", end.exit_code}, {"notice", end.notice}, {"unix_ms", end.unix_ms}}));
+}
+
+void AgentFolder::forget_last_life() const {
+  std::error_code ignored;
+  for (const fs::path& file : {path_ / "agent.json", path_ / "ended.json", notice(), status()}) {
+    fs::remove(file, ignored);
+  }
 }
 
 std::optional<AgentRecord> AgentFolder::record() const {

@@ -18,8 +18,11 @@ namespace tern {
 struct AgentRequest {
   std::string id;                    // of the launched run
   int64_t machine = 0;               // its number in the run
+  int64_t ranks = 0;                 // on this machine; 0: as the run file says, or one
   std::vector<std::string> command;  // a program's words, or what follows `tern train RUN_FILE`
-  std::string run_file;              // its name and text; no name: any program
+  bool is_program = false;           // `command` is run as ranks, by `tern program`...
+  std::vector<std::string> program_flags;  // ...with these
+  std::string run_file;                    // its name and text; no name: any program
   std::string run_file_text;
   std::string folder;  // to run in; empty: the home folder
   std::map<std::string, std::string> environment;
@@ -33,6 +36,11 @@ struct AgentRequest {
 nlohmann::json to_json(const AgentRequest& request);
 // `invalid` for what is no request, such as an id that is not 32 hexadecimal digits.
 Result<AgentRequest> parse_agent_request(BytesView text);
+
+// What is run on the machine: by this tern, with its files in this folder.
+std::vector<std::string> command_words(const AgentRequest& request,
+                                       const std::filesystem::path& tern,
+                                       const std::filesystem::path& folder);
 
 // A process that is there now, or was.
 struct ProcessName {
@@ -67,10 +75,14 @@ class AgentFolder {
   std::filesystem::path notice() const { return path_ / "notice.json"; }
   std::filesystem::path secret() const { return path_ / "secret"; }
   std::filesystem::path request() const { return path_ / "request.json"; }
+  // What the command tells of itself, in TERN_STATUS_FILE.
+  std::filesystem::path status() const { return path_ / "status.json"; }
 
   bool exists() const;
   Status write_record(const AgentRecord& record) const;
   Status write_end(const EndRecord& end) const;
+  // Removes what it, its command and notices left, but for the log.
+  void forget_last_life() const;
   // Nothing if it was not written yet, or is damaged.
   std::optional<AgentRecord> record() const;
   std::optional<EndRecord> end() const;

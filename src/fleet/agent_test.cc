@@ -13,6 +13,7 @@
 #include "fleet/agent_verbs.h"
 #include "fleet/json_fields.h"
 #include "fleet/marked_processes.h"
+#include "fleet/restart_rule.h"
 #include "fleet/test_folder.h"
 
 namespace tern {
@@ -133,6 +134,68 @@ TEST_F(AgentTest, TakesItsCommandWithItWhenItIsKilled) {
   EXPECT_EQ(state(), "lost");
 }
 
+TEST_F(AgentTest, StartsACommandAgainThatSomebodyKilled) {
+  const auto started = start("echo life >> lives; echo > ready; exec sleep 1000");
+  ASSERT_TRUE(started);
+  wait_for_file("ready");
+  std::filesystem::remove(folder_ / "ready");
+  ASSERT_TRUE(signal_process(started->command.pid, started->command.start, SIGKILL));
+  wait_for_file("ready");
+  EXPECT_EQ(folder_.read("lives"), "life\nlife\n");
+  EXPECT_EQ(state(), "running");
+  // The agent records it a moment after it has started it.
+  const Nanoseconds deadline = clock_.now() + kLong;
+  while (number_in(status(), "pid", 0) == started->command.pid && clock_.now() < deadline) {
+    clock_.wait_for(Milliseconds(5), {});
+  }
+  EXPECT_NE(number_in(status(), "pid", 0), started->command.pid);
+  EXPECT_THAT(log(), HasSubstr("killed by signal 9; it is started again in 0.25 s"));
+  // And not when it was told to leave.
+  ASSERT_TRUE(notify_agent(place_.agents, mark(), "preempt"));
+  ASSERT_TRUE(wait_for_end());
+  EXPECT_EQ(number_in(status(), "exit_code", 0), -SIGTERM);
+  EXPECT_EQ(folder_.read("lives"), "life\nlife\n");
+}
+
+TEST_F(AgentTest, ThatIsToldToStopStartsNothingAgain) {
+  ASSERT_TRUE(start("echo > ready; kill -9 $$"));
+  wait_for_file("ready");
+  ASSERT_TRUE(notify_agent(place_.agents, mark(), "stop"));
+  ASSERT_TRUE(wait_for_end());
+  EXPECT_EQ(text_in(status(), "notice"), "stop");
+}
+
+TEST_F(AgentTest, ThatIsLostIsStartedAgainAsItWas) {
+  request_.secret = "hush";
+  request_.environment = {{"TERN_PEERS", "127.0.0.1:1 127.0.0.1:2"}};
+  const auto started = start("echo $TERN_PEERS $(cat $TERN_SECRET_FILE) > ready; exec sleep 1000");
+  ASSERT_TRUE(started);
+  wait_for_file("ready");
+  EXPECT_EQ(restart_agent(mark(), place_, clock_).error().code, Code::failed_precondition);
+  std::filesystem::remove(folder_ / "ready");
+  ASSERT_TRUE(signal_process(started->agent.pid, started->agent.start, SIGKILL));
+  ASSERT_TRUE(wait_for_end());
+  EXPECT_EQ(state(), "lost");
+  const auto again = restart_agent(mark(), place_, clock_);
+  ASSERT_TRUE(again) << again.error().message;
+  wait_for_file("ready");
+  EXPECT_EQ(state(), "running");
+  EXPECT_NE(again->agent.pid, started->agent.pid);
+  const Nanoseconds deadline = clock_.now() + kLong;
+  while (folder_.read("ready").empty() && clock_.now() < deadline) {
+    clock_.wait_for(Milliseconds(5), {});
+  }
+  EXPECT_EQ(folder_.read("ready"), "127.0.0.1:1 127.0.0.1:2 hush\n");
+}
+
+TEST_F(AgentTest, ThatHasEndedIsStartedAgainAndOneThatIsGoneIsNot) {
+  EXPECT_EQ(restart_agent(mark(), place_, clock_).error().code, Code::not_found);
+  ASSERT_TRUE(start("test -e ready && exec sleep 1000; echo > ready; exit 75"));
+  ASSERT_TRUE(wait_for_end());
+  ASSERT_TRUE(restart_agent(mark(), place_, clock_));
+  EXPECT_EQ(state(), "running");
+}
+
 TEST_F(AgentTest, IsRemovedWithAllThatItsCommandStarted) {
   ASSERT_TRUE(
       start("trap '' TERM; setsid sh -c 'trap \"\" TERM; echo > ready; sleep 1000' & "
@@ -192,6 +255,16 @@ TEST(AgentRequests, ThatAreNotOursAreRefused) {
         R"({"id": ")" + id + R"(", "machine": 0, "stop_signal": 900})"}) {
     EXPECT_EQ(parse_agent_request(text).error().code, Code::invalid) << text;
   }
+}
+
+TEST(RestartRule, WaitsLongerEachTimeAndGivesUp) {
+  RestartRule rule;
+  for (const int64_t pause_ms : {250, 500, 1000, 2000, 4000}) {
+    EXPECT_EQ(rule.next_pause(Milliseconds(10)), Milliseconds(pause_ms));
+  }
+  EXPECT_EQ(rule.next_pause(std::chrono::seconds(59)), std::nullopt);
+  // A minute of life, and the count begins anew.
+  EXPECT_EQ(rule.next_pause(std::chrono::seconds(60)), Milliseconds(250));
 }
 
 TEST(LastStep, IsReadFromTheLogsEnd) {

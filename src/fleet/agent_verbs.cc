@@ -13,6 +13,8 @@
 #include "core/crypto.h"
 #include "core/system_files.h"
 #include "fleet/marked_processes.h"
+#include "fleet/private_file.h"
+#include "fleet/status_file.h"
 #include "storage/file_door.h"
 
 namespace tern {
@@ -86,6 +88,15 @@ Json agent_status(const fs::path& agents, const std::string& mark) {
     const int64_t step = last_step_in(tail->text);
     status["step"] = step < 0 ? Json() : Json(step);
   }
+  Json told;
+  if (const Result<Bytes> text = read_private_file(folder.status(), kStatusFileBytesMax)) {
+    told = read_status_file(*text);
+  }
+  for (const char* key : {"role", "hub", "term", "generation", "ranks"}) {
+    if (told.is_object()) status[key] = told[key];
+  }
+  // The log tells of the last step late, and only where it leads.
+  if (told.is_object() && told["step"] >= 0) status["step"] = told["step"];
   Json processes = Json::array();
   for (const MarkedProcess& process : find_marked_processes(mark)) {
     processes.push_back({{"pid", process.pid},
@@ -93,6 +104,7 @@ Json agent_status(const fs::path& agents, const std::string& mark) {
                          {"role", role_of(process, record)},
                          {"title", process.title}});
   }
+  name_ranks(processes, told);
   status["processes"] = std::move(processes);
   return status;
 }
@@ -135,11 +147,7 @@ bool wait_for_agent(const fs::path& agents, const std::string& mark, Nanoseconds
   return true;
 }
 
-Status remove_agent(const fs::path& agents, const std::string& mark, Nanoseconds grace,
-                    Clock& clock) {
-  if (grace.count() > 0 && notify_agent(agents, mark, "preempt")) {
-    wait_for_agent(agents, mark, grace, clock);
-  }
+Status end_marked_processes(const std::string& mark, Clock& clock) {
   const Nanoseconds deadline = clock.now() + kDieMax;
   for (auto left = find_marked_processes(mark); !left.empty(); left = find_marked_processes(mark)) {
     if (clock.now() > deadline) {
@@ -151,6 +159,15 @@ Status remove_agent(const fs::path& agents, const std::string& mark, Nanoseconds
     for (const MarkedProcess& process : left) signal_process(process.pid, process.start, SIGKILL);
     clock.wait_for(kLookEvery, {});
   }
+  return {};
+}
+
+Status remove_agent(const fs::path& agents, const std::string& mark, Nanoseconds grace,
+                    Clock& clock) {
+  if (grace.count() > 0 && notify_agent(agents, mark, "preempt")) {
+    wait_for_agent(agents, mark, grace, clock);
+  }
+  RETURN_IF_ERROR(end_marked_processes(mark, clock));
   std::error_code error;
   fs::remove_all(AgentFolder(agents, mark).path(), error);
   if (error) return file_error("remove", AgentFolder(agents, mark).path(), error.value());

@@ -28,6 +28,9 @@ Status notify_agent(const std::filesystem::path& agents, const std::string& mark
 bool wait_for_agent(const std::filesystem::path& agents, const std::string& mark, Nanoseconds limit,
                     Clock& clock);
 
+// Ends everything that has the mark by SIGKILL. `unavailable` if a process does not die.
+Status end_marked_processes(const std::string& mark, Clock& clock);
+
 // Ends everything that has the mark, first by a notice with `grace` to save itself, then by
 // SIGKILL, and removes the agent's folder. What is gone already is fine. `unavailable` if a process
 // does not die.

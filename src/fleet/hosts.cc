@@ -117,7 +117,6 @@ Result<std::vector<FleetMachine>> machines_by_name(const std::string& list,
         const auto found = values.find(key);
         return found == values.end() ? std::string() : found->second;
       };
-      machine.interface = value("hostname") == name ? "" : value("hostname");
       const auto [same, is_new] = seen.emplace(
           std::tuple(value("hostname"), value("port"), user.empty() ? value("user") : user), name);
       if (!is_new) {

@@ -21,7 +21,7 @@ struct FleetMachine {
   std::vector<std::string> ssh_options;  // "IdentityFile=~/.ssh/spot", as after ssh's -o
   int64_t ranks = 0;                     // 0: not said
   bool spare = false;                    // takes part only in place of a machine that was lost
-  std::string interface;  // the address at which other machines reach it, if not ssh's
+  std::string interface;  // of the machine, at which others reach it; empty: as sshd was reached
 
   bool is_local() const { return address.empty(); }
   bool operator==(const FleetMachine&) const = default;

@@ -1,10 +1,12 @@
 #include "fleet/launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/token.h"
 #include "fleet/agent_call.h"
 #include "fleet/json_fields.h"
+#include "fleet/meeting.h"
 #include "fleet/on_all.h"
 
 namespace tern {
@@ -33,6 +35,7 @@ class Launch {
     // From here on `down` can clean up, whatever happens to this process.
     RETURN_IF_ERROR(runs_.update(run_));
     RETURN_IF_ERROR(all_good(on_all(shells_.size(), [this](size_t i) { return prepare(i); })));
+    if (shells_.size() > 1) RETURN_IF_ERROR(meet());
     RETURN_IF_ERROR(start());
     return runs_.update(run_);
   }
@@ -54,6 +57,7 @@ class Launch {
 
   Status bring_tern();
   Result<Json> prepare(size_t i);
+  Status meet();
   Status start();
 
   const LaunchSetup& setup_;
@@ -63,6 +67,7 @@ class Launch {
   Clock& clock_;
   const std::stop_token stop_;
   std::vector<MachineShell> shells_;
+  std::string peers_;  // "10.0.0.4:20317 10.0.0.5:21111"; empty: there is one machine
 };
 
 Status Launch::bring_tern() {
@@ -107,25 +112,37 @@ Result<Json> Launch::prepare(size_t i) {
   return Json();
 }
 
+// Machines that train one run must see the same run, and each other.
+Status Launch::meet() {
+  bool all_local = true;
+  for (const LaunchedMachine& each : run_.machines) {
+    all_local = all_local && each.machine.is_local();
+  }
+  if (!setup_.run_folder.empty() && !all_local) {
+    RETURN_IF_ERROR(check_shared_folder(run_, shells_, setup_.run_folder, stop_));
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> peers, find_peers(run_, shells_, stop_));
+  for (size_t i = 0; i < peers.size(); ++i) run_.machines[i].peer = peers[i];
+  peers_ = fmt::format("{}", fmt::join(peers, " "));
+  return {};
+}
+
 Status Launch::start() {
   const auto started = on_all(shells_.size(), [this](size_t i) {
     AgentRequest request = setup_.request;
     request.id = run_.id;
     request.machine = static_cast<int64_t>(i);
+    request.ranks = run_.machines[i].machine.ranks;
     request.secret = secret_;
     request.environment["TERN_MACHINE"] = std::to_string(i);
-    request.environment["TERN_MACHINES"] = std::to_string(shells_.size());
+    request.environment["TERN_MACHINES"] = std::to_string(run_.working());
+    if (!peers_.empty()) request.environment["TERN_PEERS"] = peers_;
     return ask_agent(shells_[i], run_.machines[i].tern, {"start", to_json(request), kStartMax},
                      stop_);
   });
   RETURN_IF_ERROR(all_good(started));
   for (size_t i = 0; i < started.size(); ++i) {
-    const auto process = [&](const char* key) {
-      const Json json = started[i]->contains(key) ? (*started[i])[key] : Json();
-      return ProcessName{number_in(json, "pid", 0), number_in(json, "start", 0),
-                         text_in(json, "boot_id")};
-    };
-    run_.machines[i].agent = {process("agent"), process("command"), clock_.unix_ms()};
+    run_.machines[i].agent = parse_agent_answer(*started[i], clock_.unix_ms());
     setup_.tell(
         fmt::format("{}: started, process {}", name(i), run_.machines[i].agent.command.pid));
   }

@@ -17,10 +17,12 @@
 namespace tern {
 
 struct LaunchSetup {
-  LaunchedRun run;       // name, machines and command; the rest is filled in
+  LaunchedRun run;       // name, machines (spares last) and command; the rest is filled in
   AgentRequest request;  // for every machine, but for its number
   std::vector<std::string> setup_commands;
-  bool needs_trainer = false;  // doctor must pass on every machine
+  std::vector<std::string> slurm_options;  // of sbatch
+  bool needs_trainer = false;              // doctor must pass on every machine
+  std::string run_folder;  // which several machines must share; empty: there is none
   std::vector<BundleFile> bundle;
   std::filesystem::path executable;  // tern on this machine
   std::filesystem::path cache;
@@ -30,10 +32,11 @@ struct LaunchSetup {
   std::function<void(const std::string& sentence)> tell;
 };
 
-// Records the run, prepares all machines at once (bundle, setup commands, doctor), and when all are
-// ready starts the command on all of them. If any machine fails in any of it, every such machine is
-// named with its reason, what was started is ended, and no record is left. Blocks for as long as
-// the slowest machine takes; `stop` is a failure like any other.
+// Records the run, prepares all machines at once (bundle, setup commands, doctor), agrees on where
+// they find each other (meeting.h), and when all are ready starts the command on all of them. If
+// any machine fails in any of it, every such machine is named with its reason, what was started is
+// ended, and no record is left. Blocks for as long as the slowest machine takes; `stop` is a
+// failure like any other.
 Result<LaunchedRun> launch(const LaunchSetup& setup, const LaunchedRuns& runs, Clock& clock,
                            std::stop_token stop);
 

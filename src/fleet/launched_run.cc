@@ -39,6 +39,7 @@ Json machine_json(const LaunchedMachine& launched) {
           {"spare", machine.spare},
           {"interface", machine.interface},
           {"tern", launched.tern},
+          {"peer", launched.peer},
           {"agent", process_json(launched.agent.agent)},
           {"command", process_json(launched.agent.command)},
           {"started_unix_ms", launched.agent.started_unix_ms}};
@@ -55,6 +56,7 @@ LaunchedMachine parse_machine(const Json& json) {
                       .spare = json.at("spare"),
                       .interface = json.at("interface")};
   launched.tern = json.at("tern");
+  launched.peer = json.value("peer", "");
   launched.agent = {.agent = parse_process(json.at("agent")),
                     .command = parse_process(json.at("command")),
                     .started_unix_ms = json.at("started_unix_ms")};
@@ -62,6 +64,11 @@ LaunchedMachine parse_machine(const Json& json) {
 }
 
 }  // namespace
+
+size_t LaunchedRun::working() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      machines, [](const LaunchedMachine& each) { return !each.machine.spare; }));
+}
 
 Result<size_t> LaunchedRun::find_machine(const std::string& text) const {
   for (size_t i = 0; i < machines.size(); ++i) {
@@ -79,10 +86,11 @@ Result<size_t> LaunchedRun::find_machine(const std::string& text) const {
 Bytes format_launched_run(const LaunchedRun& run) {
   Json machines = Json::array();
   for (const LaunchedMachine& machine : run.machines) machines.push_back(machine_json(machine));
-  const Json json = {{"version", kVersion}, {"name", run.name},
-                     {"id", run.id},        {"created_unix_ms", run.created_unix_ms},
-                     {"run", run.run},      {"command", run.command},
-                     {"machines", machines}};
+  Json json = {{"version", kVersion}, {"name", run.name},
+               {"id", run.id},        {"created_unix_ms", run.created_unix_ms},
+               {"run", run.run},      {"command", run.command},
+               {"machines", machines}};
+  if (run.slurm_job != 0) json["slurm_job"] = run.slurm_job;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -102,6 +110,7 @@ Result<LaunchedRun> parse_launched_run(BytesView text) {
     run.id = json.at("id");
     run.created_unix_ms = json.at("created_unix_ms");
     run.run = json.at("run");
+    run.slurm_job = json.value("slurm_job", int64_t{0});
     run.command = json.at("command").get<std::vector<std::string>>();
     for (const Json& machine : json.at("machines")) run.machines.push_back(parse_machine(machine));
   } catch (const Json::exception& error) {

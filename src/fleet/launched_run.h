@@ -17,6 +17,7 @@ struct LaunchedMachine {
   FleetMachine machine;
   std::string tern;   // the program on it; empty: it was not brought there yet
   AgentRecord agent;  // pids are 0 until it was started
+  std::string peer;   // where the other machines reach it; empty: it has none, or not yet
 };
 
 struct LaunchedRun {
@@ -25,8 +26,11 @@ struct LaunchedRun {
   int64_t created_unix_ms = 0;
   std::string run;  // where the run is kept; empty: the command decides
   std::vector<std::string> command;
-  std::vector<LaunchedMachine> machines;
+  std::vector<LaunchedMachine> machines;  // spares last
+  int64_t slurm_job = 0;                  // 0: its machines have agents
 
+  // How many are to work; the rest are spares.
+  size_t working() const;
   std::string mark(size_t machine) const { return id + "-" + std::to_string(machine); }
   // The machine that a person means by its number or its name.
   Result<size_t> find_machine(const std::string& text) const;

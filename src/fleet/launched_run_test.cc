@@ -28,7 +28,8 @@ LaunchedRun a_run(const std::string& name) {
                                     .interface = "10.1.0.1"},
                         .tern = "/t",
                         .agent = {{1, 2, "boot"}, {3, 4, "boot"}, 5}},
-                       {.machine = {.name = "b", .address = "10.0.0.2"}}}};
+                       {.machine = {.name = "b", .address = "10.0.0.2"}}},
+          .slurm_job = 12};
 }
 
 unsigned mode_of(const std::filesystem::path& path) {
@@ -50,6 +51,7 @@ TEST_F(LaunchedRunsTest, AreFoundAgainWithAllThatIsKnownOfThem) {
   EXPECT_EQ(format_launched_run(*found), format_launched_run(a_run("x")));
   EXPECT_EQ(found->machines[0].machine, a_run("x").machines[0].machine);
   EXPECT_EQ(found->machines[0].agent.command.start, 4);
+  EXPECT_EQ(found->slurm_job, 12);
   EXPECT_EQ(*runs_.secret("x"), "the secret");
   EXPECT_THAT(runs_.names(), ElementsAre("x"));
   LaunchedRun changed = a_run("x");
