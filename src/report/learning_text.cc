@@ -90,7 +90,7 @@ std::string use_text(const RunReport& report) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// "3, 1 lost, at most 0.09 s without a step, 1.2 MB sent a step"
+// "3, 1 lost, at most 0.09 s without a step, each sends 1.2 MB a step (measured 1.2 MB)"
 std::string ranks_text(const RunReport& report) {
   if (!report.ranks) return "";
   const RanksLine& ranks = *report.ranks;
@@ -101,8 +101,23 @@ std::string ranks_text(const RunReport& report) {
   }
   if (ranks.bytes_per_step) {
     text += fmt::format(", each sends {} a step", format_bytes(*ranks.bytes_per_step));
+    if (ranks.sent_per_step) {
+      text += fmt::format(" (measured {})", format_bytes(*ranks.sent_per_step));
+    }
   }
   return text;
+}
+
+// "78.1 % of the fastest rank without waits; communication 12.0 %, straggling 7.3 %, ..."
+std::string scaling_text(const RunReport& report) {
+  if (!report.ranks || !report.ranks->scaling) return "";
+  const Scaling& scaling = *report.ranks->scaling;
+  const auto share = [](double part) { return fmt::format("{:.1f} %", 100.0 * part); };
+  return fmt::format("{} of {}; communication {}, straggling {}, data {}, rest {}",
+                     share(scaling.efficiency),
+                     scaling.is_against_alone ? "one rank alone" : "the fastest rank without waits",
+                     share(scaling.communication), share(scaling.straggling), share(scaling.data),
+                     share(scaling.rest));
 }
 
 }  // namespace
@@ -110,7 +125,8 @@ std::string ranks_text(const RunReport& report) {
 std::string percent(double share) { return fmt::format("{:.2f} %", share * 100.0); }
 
 size_t LearningRows::count() const {
-  const std::string* rows[] = {&weights, &diverged, &target, &worst_classes, &use, &ranks};
+  const std::string* rows[] = {&weights, &diverged, &target, &worst_classes,
+                               &use,     &ranks,    &scaling};
   return static_cast<size_t>(
       std::ranges::count_if(rows, [](const std::string* row) { return !row->empty(); }));
 }
@@ -121,7 +137,8 @@ LearningRows learning_rows(const RunReport& report) {
           .target = target_text(report),
           .worst_classes = worst_classes_text(report),
           .use = use_text(report),
-          .ranks = ranks_text(report)};
+          .ranks = ranks_text(report),
+          .scaling = scaling_text(report)};
 }
 
 }  // namespace tern

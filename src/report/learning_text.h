@@ -17,6 +17,7 @@ struct LearningRows {
   std::string worst_classes;
   std::string use;
   std::string ranks;
+  std::string scaling;
 
   size_t count() const;
 };

@@ -55,14 +55,45 @@ json use_json(const RunReport& report) {
           {"values", values}};
 }
 
+json scaling_json(const Scaling& scaling) {
+  return {{"efficiency", scaling.efficiency},
+          {"communication", scaling.communication},
+          {"straggling", scaling.straggling},
+          {"data", scaling.data},
+          {"rest", scaling.rest},
+          {"against", scaling.is_against_alone ? "one rank alone" : "the fastest rank"}};
+}
+
+json members_json(const std::vector<RankLoad>& members) {
+  json list = json::array();
+  for (const RankLoad& load : members) {
+    const bool is_measured = load.measured_steps > 0;
+    list.push_back({{"name", load.name},
+                    {"steps", load.steps},
+                    {"busy_seconds", load.busy_seconds},
+                    {"wait_seconds", load.wait_seconds},
+                    {"data_seconds", load.data_seconds},
+                    {"predicted_bytes", load.predicted_bytes},
+                    {"sent_bytes", is_measured ? json(load.sent_bytes) : json(nullptr)},
+                    {"received_bytes", is_measured ? json(load.received_bytes) : json(nullptr)}});
+  }
+  return list;
+}
+
 json ranks_json(const RanksLine& ranks) {
   return {{"world", ranks.world},
           {"generations", ranks.generations},
           {"lost", ranks.lost},
           {"longest_gap_seconds", ranks.longest_gap_s},
           {"bytes_per_step", or_null(ranks.bytes_per_step)},
+          {"sent_per_step", or_null(ranks.sent_per_step)},
+          {"received_per_step", or_null(ranks.received_per_step)},
+          {"communication_seconds", ranks.group.communication_seconds},
           {"slowest", text_or_null(ranks.slowest)},
-          {"slowest_seconds", ranks.slowest_seconds}};
+          {"slowest_seconds", ranks.slowest_seconds},
+          {"slowest_ratio", ranks.slowest_ratio},
+          {"scaling", ranks.scaling ? scaling_json(*ranks.scaling) : json(nullptr)},
+          {"members", members_json(ranks.members)}};
 }
 
 // Where the time went, what was used, on what.
@@ -142,6 +173,7 @@ json report_json(const RunReport& report) {
                  {"reason", report.reason},
                  {"next_step", report.next_step},
                  {"recipe", report.recipe},
+                 {"program", report.is_program},
                  {"command", report.command},
                  {"branched_from", text_or_null(report.branched_from)},
                  {"step", report.step},

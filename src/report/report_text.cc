@@ -6,6 +6,7 @@
 
 #include "core/progress.h"
 #include "report/learning_text.h"
+#include "report/program_text.h"
 #include "report/run_report.h"
 #include "report/screen.h"
 #include "report/time_text.h"
@@ -221,6 +222,7 @@ void add_warnings(Screen& screen, const std::vector<std::string>& warnings, size
 }  // namespace
 
 std::string format_report(const RunReport& report) {
+  if (report.is_program) return format_program_report(report);
   const LearningRows rows = learning_rows(report);
   // Where ranks wait for each other there is a span more.
   const size_t more_spans = report.seconds[Span::communication] > 0 ? 1 : 0;
@@ -241,6 +243,7 @@ std::string format_report(const RunReport& report) {
   screen.row("loss", loss_text(report));
   screen.row("throughput", throughput_text(report));
   screen.row("ranks", rows.ranks);
+  screen.row("scaling", rows.scaling);
   screen.row("interruptions", interruptions_text(report));
   screen.row("checkpoints", checkpoints_text(report));
   screen.row("cost", cost_text(report));

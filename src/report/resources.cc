@@ -1,6 +1,7 @@
 #include "report/resources.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "report/machine_json.h"
 #include "report/record_fields.h"
@@ -111,43 +112,70 @@ void read_step(ProcessResources& process, const json& record) {
 
 namespace {
 
+GroupTime read_group(const json& ranks) {
+  GroupTime group;
+  const json* object = find_object(ranks, "group");
+  if (object == nullptr) return group;
+  const auto amount = [&](const char* name) { return find_amount(*object, name).value_or(0); };
+  group = {.steps = count_or(*object, "steps", 0),
+           .step_seconds = amount("step_seconds"),
+           .wait_seconds = amount("wait_seconds"),
+           .data_seconds = amount("data_seconds"),
+           .communication_seconds = amount("communication_seconds"),
+           .leader_wait_seconds = amount("leader_wait_seconds"),
+           .samples_each = amount("samples_each"),
+           .alone_samples = amount("alone_samples"),
+           .alone_seconds = amount("alone_seconds")};
+  return group;
+}
+
 void read_ranks(ProcessResources& process, const json& record) {
   const json* ranks = find_object(record, "ranks");
   if (ranks == nullptr) return;
   process.bytes_per_step = find_count(*ranks, "bytes_per_step");
+  process.group = read_group(*ranks);
   const auto members = ranks->find("members");
   if (members == ranks->end() || !members->is_array()) return;
   for (const json& member : *members) {
     if (!member.is_object()) continue;
+    const auto amount = [&](const char* name) { return find_amount(member, name).value_or(0); };
     process.ranks.push_back({.name = text_or(member, "name", "a rank"),
                              .steps = count_or(member, "steps", 0),
-                             .busy_seconds = find_amount(member, "busy_seconds").value_or(0)});
+                             .busy_seconds = amount("busy_seconds"),
+                             .wait_seconds = amount("wait_seconds"),
+                             .data_seconds = amount("data_seconds"),
+                             .predicted_bytes = amount("predicted_bytes"),
+                             .sent_bytes = amount("sent_bytes"),
+                             .received_bytes = amount("received_bytes"),
+                             .measured_steps = count_or(member, "measured_steps", 0)});
   }
 }
 
-// The rank that takes longest for a step, against the mean of the others that did about as many.
-void find_slowest(RanksLine& line, const std::vector<RankLoad>& loads) {
-  int64_t steps = 0;
-  for (const RankLoad& load : loads) steps = std::max(steps, load.steps);
-  const RankLoad* slowest = nullptr;
-  double sum = 0;
-  int64_t counted = 0;
-  const auto per_step = [](const RankLoad& load) {
-    return load.busy_seconds / static_cast<double>(load.steps);
-  };
-  for (const RankLoad& load : loads) {
-    if (load.steps == 0 || load.steps < steps / 2) continue;
-    sum += per_step(load);
-    ++counted;
-    if (slowest == nullptr || per_step(load) > per_step(*slowest)) slowest = &load;
+// What all leaders' books say together.
+void add_ranks(RanksLine& line, const std::vector<ProcessResources>& processes) {
+  GroupTime group;
+  RankLoad all;
+  std::vector<RankLoad> loads;
+  for (const ProcessResources& process : processes) {
+    if (process.bytes_per_step) line.bytes_per_step = process.bytes_per_step;
+    group += process.group;
+    for (const RankLoad& load : process.ranks) all += load;
+    loads.insert(loads.end(), process.ranks.begin(), process.ranks.end());
+    // Of each leader's time by itself: loads of different ones are not of the same steps.
+    const std::optional<SlowestRank> slowest = find_slowest(process.ranks);
+    if (!slowest || slowest->seconds <= line.slowest_seconds) continue;
+    line.slowest = slowest->name;
+    line.slowest_seconds = slowest->seconds;
+    line.slowest_ratio = slowest->ratio;
   }
-  if (counted < 2) return;
-  const double others = (sum - per_step(*slowest)) / static_cast<double>(counted - 1);
-  const double seconds = (per_step(*slowest) - others) * static_cast<double>(slowest->steps);
-  if (others <= 0 || seconds <= line.slowest_seconds) return;
-  line.slowest = slowest->name;
-  line.slowest_seconds = seconds;
-  line.slowest_ratio = per_step(*slowest) / others;
+  if (all.measured_steps > 0) {
+    const auto steps = static_cast<double>(all.measured_steps);
+    line.sent_per_step = std::llround(all.sent_bytes / steps);
+    line.received_per_step = std::llround(all.received_bytes / steps);
+  }
+  line.scaling = scaling_of(group, loads);
+  line.group = group;
+  line.members = std::move(loads);
 }
 
 }  // namespace
@@ -183,10 +211,8 @@ void add_resources(RunReport& report, const std::vector<ProcessResources>& proce
     system.add(process.cpu_system_seconds, process.wall_seconds);
     cpu.add(cpu_seconds(process), process.wall_seconds);
     report.peak_memory_bytes = std::max(report.peak_memory_bytes, process.peak_memory_bytes);
-    if (!report.ranks) continue;
-    if (process.bytes_per_step) report.ranks->bytes_per_step = process.bytes_per_step;
-    find_slowest(*report.ranks, process.ranks);
   }
+  if (report.ranks) add_ranks(*report.ranks, processes);
   report.cpu_user_seconds = user.sum();
   report.cpu_system_seconds = system.sum();
   report.cores_busy = cpu.rate();

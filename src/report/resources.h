@@ -6,16 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "report/rank_loads.h"
 #include "report/run_report.h"
 
 namespace tern {
-
-// What a leader saw a rank do.
-struct RankLoad {
-  std::string name;
-  int64_t steps = 0;
-  double busy_seconds = 0;  // without the wait for others
-};
 
 // What one process used, as far as its records tell. They are read without trust: a field that is
 // no amount is as if it were missing.
@@ -27,6 +21,7 @@ struct ProcessResources {
   std::optional<int64_t> peak_memory_bytes;
   std::optional<GpuLine> gpu;   // its rates are left empty here
   std::vector<RankLoad> ranks;  // by the end record of a leader
+  GroupTime group;              // likewise
   std::optional<int64_t> bytes_per_step;
   std::optional<Machine> machine;
   std::string device;

@@ -22,6 +22,17 @@ std::optional<RunStatus> parse_end_status(const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<Holder> find_holder(const json& record) {
+  const json* holder = find_object(record, "holder");
+  if (holder == nullptr) return std::nullopt;
+  return Holder{.token = text_or(record, "token", ""),
+                .host = text_or(record, "host", ""),
+                .boot_id = text_or(*holder, "boot_id", ""),
+                .pid_namespace = text_or(*holder, "pid_namespace", ""),
+                .pid = count_or(record, "pid", 0),
+                .pid_start = count_or(*holder, "pid_start", 0)};
+}
+
 void begin_process(RunDraft& draft, const json& record) {
   ProcessDraft process;
   process.start_ms = count_or(record, "ms", 0);
@@ -30,7 +41,9 @@ void begin_process(RunDraft& draft, const json& record) {
   process.line.first_step = count_or(record, "step", 0);
   process.line.last_step = process.line.first_step;
   process.line.steps_lost = count_or(record, "steps_lost", 0);
+  process.holder = find_holder(record);
   read_start(process.used, record);
+  draft.report.is_program = process.holder.has_value();
   draft.processes.push_back(std::move(process));
 
   // A resume may differ from the start in what may change on resume: the later one tells what is.

@@ -10,6 +10,7 @@
 
 #include "report/resources.h"
 #include "report/run_report.h"
+#include "storage/holder.h"
 
 namespace tern {
 
@@ -25,6 +26,7 @@ struct ProcessDraft {
   int64_t end_steps_lost = 0;        // from the end record: the final save failed
   std::string reason;                // from the end record
   std::string notice_source;         // "SIGTERM"
+  std::optional<Holder> holder;      // of a program's run, which has no sequence to tell it
   std::optional<int64_t> price_microusd_per_hour;
 };
 

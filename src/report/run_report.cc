@@ -50,6 +50,17 @@ HolderState find_holder(ObjectStore& run, RunReport& report) {
   return {liveness(newest->holder, *me), newest->holder.to_string()};
 }
 
+HolderState state_of(const Holder& holder) {
+  const auto me = this_process();
+  return {me ? liveness(holder, *me) : Liveness::unknown, holder.to_string()};
+}
+
+// What a program's next start begins with, which is not counted in steps.
+std::string program_again(const RunReport& report) {
+  return report.checkpoints == 0 ? "launch it again with the same --run: it starts anew"
+                                 : "launch it again with the same --run: it finds what it saved";
+}
+
 void settle_unended(RunDraft& draft, ProcessDraft& last, const HolderState& holder) {
   RunReport& report = draft.report;
   const std::string seen = format_utc(last.last_ms);
@@ -61,7 +72,8 @@ void settle_unended(RunDraft& draft, ProcessDraft& last, const HolderState& hold
       last.line.ended = "killed without a word";
       return;
     case Liveness::alive:
-      report.reason = fmt::format("{} trains it; last sign of life {}", who, seen);
+      report.reason = fmt::format("{} {} it; last sign of life {}", who,
+                                  report.is_program ? "runs" : "trains", seen);
       break;
     case Liveness::unknown:
       report.reason =
@@ -83,10 +95,11 @@ void settle_status(RunDraft& draft, ObjectStore& run) {
     report.status = *last.end;
     report.reason = last.reason;
   } else {
-    settle_unended(draft, last, find_holder(run, report));
+    settle_unended(draft, last, last.holder ? state_of(*last.holder) : find_holder(run, report));
   }
   const std::string again =
-      draft.resume_step == 0
+      report.is_program ? program_again(report)
+      : draft.resume_step == 0
           ? "run the same command again: it starts at step 0"
           : fmt::format("run the same command again: it resumes at step {}", draft.resume_step);
   if (report.status == RunStatus::preempted || report.status == RunStatus::stopped) {
@@ -157,6 +170,15 @@ void settle_processes(RunDraft& draft) {
   }
 }
 
+std::optional<RankWaits> waits_of(const RunReport& report) {
+  if (!report.ranks || !report.ranks->scaling) return std::nullopt;
+  const GroupTime& group = report.ranks->group;
+  return RankWaits{.network_seconds = group.communication_seconds,
+                   .straggling_seconds = report.ranks->scaling->straggling * group.step_seconds,
+                   .regroup_seconds = std::max(
+                       0.0, report.seconds[Span::communication] - group.leader_wait_seconds)};
+}
+
 void settle_resources(RunDraft& draft) {
   RunReport& report = draft.report;
   std::vector<ProcessResources> used;
@@ -181,7 +203,8 @@ void settle_resources(RunDraft& draft) {
                             .loader_threads = used.back().loader_threads,
                             .slowest_rank = report.ranks ? report.ranks->slowest : "",
                             .slowest_seconds = report.ranks ? report.ranks->slowest_seconds : 0,
-                            .slowest_ratio = report.ranks ? report.ranks->slowest_ratio : 1});
+                            .slowest_ratio = report.ranks ? report.ranks->slowest_ratio : 1,
+                            .waits = waits_of(report)});
 }
 
 // Whole epochs that lie behind the step the run is at. What the records say counts, because batches

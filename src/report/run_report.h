@@ -12,6 +12,7 @@
 
 #include "core/machine.h"
 #include "core/result.h"
+#include "report/rank_loads.h"
 #include "report/spans.h"
 #include "storage/object_store.h"
 
@@ -114,9 +115,14 @@ struct RanksLine {
   int64_t lost = 0;                       // ranks that were lost
   double longest_gap_s = 0;               // without a step, when ranks were lost or came
   std::optional<int64_t> bytes_per_step;  // that each rank sends, by the algorithm
-  std::string slowest;                    // the rank that the others waited for, or empty
-  double slowest_seconds = 0;             // for how long, over the run
-  double slowest_ratio = 1;               // its time for a step by the others'
+  std::optional<int64_t> sent_per_step;   // that each sends and receives, by the kernel's count
+  std::optional<int64_t> received_per_step;
+  std::string slowest;             // the rank that the others waited for, or empty
+  double slowest_seconds = 0;      // for how long, over the run
+  double slowest_ratio = 1;        // its time for a step by the others'
+  GroupTime group;                 // of all leaders' books
+  std::vector<RankLoad> members;   // likewise; a rank is there once for each leader
+  std::optional<Scaling> scaling;  // nothing: no leader has told
 };
 
 // A sample that could not be read or decoded.
@@ -134,6 +140,7 @@ struct RunReport {
   std::string reason;     // why it ended as it did, a sentence
   std::string next_step;  // what to type now, or empty
   std::string recipe;
+  bool is_program = false;  // any program: no steps, no accuracy, only what happened to it
   std::string command;
   std::string branched_from;  // "runs/a@120", or empty
   int64_t step = 0;

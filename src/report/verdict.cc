@@ -25,7 +25,17 @@ constexpr double kMostlyCompute = 0.50;
 constexpr double kMostlyDry = 0.50;
 
 // Time that is not arithmetic on the training data.
-enum class Loss { data, copy, communication, checkpoint, evaluation, start, other };
+enum class Loss {
+  data,
+  copy,
+  communication,
+  straggling,
+  regroup,
+  checkpoint,
+  evaluation,
+  start,
+  other
+};
 
 struct LossShare {
   Loss loss = Loss::other;
@@ -36,7 +46,9 @@ std::string_view loss_name(Loss loss) {
   switch (loss) {
     case Loss::data: return "the wait for data";
     case Loss::copy: return "copying batches";
-    case Loss::communication: return "the wait for other ranks";
+    case Loss::communication: return "the exchange of gradients";
+    case Loss::straggling: return "the wait for the slowest rank";
+    case Loss::regroup: return "forming groups anew";
     case Loss::checkpoint: return "saving checkpoints";
     case Loss::evaluation: return "evaluation";
     case Loss::start: return "starting";
@@ -59,11 +71,25 @@ std::string gain(double share) {
   return fmt::format("{:.{}f} times as fast", factor, decimals);
 }
 
-LossShare largest_loss(const SpanSeconds& seconds, double wall) {
-  const std::array<LossShare, 7> losses = {
+// A leader's records of its own alone cannot tell a slow network from a slow rank: then a rank that
+// is far behind the others explains what they waited.
+RankWaits waits_of(const TimeUse& use, double wall) {
+  if (use.waits) return *use.waits;
+  const double waited = use.seconds[Span::communication];
+  const double straggling = use.slowest_rank.empty() ? 0 : use.slowest_seconds;
+  if (straggling < kBounds * wall) return {.network_seconds = waited};
+  return {.network_seconds = std::max(0.0, waited - straggling), .straggling_seconds = straggling};
+}
+
+LossShare largest_loss(const TimeUse& use, double wall) {
+  const SpanSeconds& seconds = use.seconds;
+  const RankWaits waits = waits_of(use, wall);
+  const std::array<LossShare, 9> losses = {
       LossShare{Loss::data, seconds.data_wait() / wall},
       LossShare{Loss::copy, seconds[Span::copy] / wall},
-      LossShare{Loss::communication, seconds[Span::communication] / wall},
+      LossShare{Loss::communication, waits.network_seconds / wall},
+      LossShare{Loss::straggling, waits.straggling_seconds / wall},
+      LossShare{Loss::regroup, waits.regroup_seconds / wall},
       LossShare{Loss::checkpoint, seconds[Span::checkpoint] / wall},
       LossShare{Loss::evaluation, seconds[Span::evaluation] / wall},
       LossShare{Loss::start, seconds[Span::start] / wall},
@@ -129,11 +155,34 @@ std::string other_bound(const TimeUse& use, double share) {
       percent(share), gain(share));
 }
 
-std::string bound_by(const TimeUse& use, const LossShare& loss) {
+// A rank that is always last costs all of them its lead, whether it is seen as their wait for it or
+// as its own work.
+std::string straggler_bound(const TimeUse& use, double share, double wall) {
+  const bool is_one = !use.slowest_rank.empty() && 2 * use.slowest_seconds >= share * wall;
+  if (!is_one) {
+    return fmt::format(
+        "straggler-bound: {} of the time ranks waited for the one that came last, each time "
+        "another; without that the run would be {}; look at what else runs on their machines",
+        percent(share), gain(share));
+  }
+  return fmt::format(
+      "straggler-bound: {} takes {:.1f} times as long for a step as the others, which wait for it "
+      "{} of the time; without that the run would be {}; look at what else runs there, or leave it "
+      "out",
+      use.slowest_rank, use.slowest_ratio, percent(share), gain(share));
+}
+
+std::string bound_by(const TimeUse& use, const LossShare& loss, double wall) {
   const double share = loss.share;
   switch (loss.loss) {
     case Loss::data: return data_bound(use, share);
     case Loss::start: return start_bound(use, share);
+    case Loss::straggling: return straggler_bound(use, share, wall);
+    case Loss::regroup:
+      return fmt::format(
+          "regroup-bound: {} of the time there was no group, because ranks were lost or came; "
+          "without that the run would be {}; machines that last longer would help",
+          percent(share), gain(share));
     case Loss::other: return other_bound(use, share);
     case Loss::copy:
       return fmt::format(
@@ -159,16 +208,6 @@ std::string bound_by(const TimeUse& use, const LossShare& loss) {
   return "";
 }
 
-// A rank that is always last costs all of them its lead, whether it is seen as their wait for it or
-// as its own work.
-std::string straggler_bound(const TimeUse& use, double share) {
-  return fmt::format(
-      "straggler-bound: {} takes {:.1f} times as long for a step as the others, which wait for it "
-      "{} of the time; without that the run would be {}; look at what else runs there, or leave it "
-      "out",
-      use.slowest_rank, use.slowest_ratio, percent(share), gain(share));
-}
-
 std::string next_largest(const LossShare& loss) {
   return fmt::format("{} took {}: without that the run would be {}", loss_name(loss.loss),
                      percent(loss.share), gain(loss.share));
@@ -188,11 +227,8 @@ std::string verdict(const TimeUse& use) {
   if (wall < kLeastSeconds) {
     return fmt::format("too little to tell: the run took {:.1f} s; try one of a minute", wall);
   }
-  const LossShare loss = largest_loss(use.seconds, wall);
-  const double straggling = use.slowest_rank.empty() ? 0 : use.slowest_seconds / wall;
-  const bool is_worse = loss.loss == Loss::communication || straggling >= loss.share;
-  if (straggling >= kBounds && is_worse) return straggler_bound(use, straggling);
-  if (loss.share >= kBounds) return bound_by(use, loss);
+  const LossShare loss = largest_loss(use, wall);
+  if (loss.share >= kBounds) return bound_by(use, loss, wall);
 
   const double waited = use.seconds.data_wait() / wall;
   // A host that waits for data lets the GPU run dry as well: then that is what is told.

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "report/spans.h"
 
 namespace tern {
+
+struct RankWaits {
+  double network_seconds = 0;     // even the rank that came last waited
+  double straggling_seconds = 0;  // the others waited for that one
+  double regroup_seconds = 0;     // there was no group: ranks were lost or came
+};
 
 // What a verdict is made from.
 struct TimeUse {
@@ -22,6 +29,8 @@ struct TimeUse {
   std::string slowest_rank;     // that the others waited for, or empty
   double slowest_seconds = 0;   // for how long
   double slowest_ratio = 1;     // its time for a step by the others'
+  // Of the time that ranks waited for each other; nothing: only the leader's wait is known.
+  std::optional<RankWaits> waits;
 };
 
 // A sentence that begins with what bounds the run ("data-bound: ...") or with "too little to tell".

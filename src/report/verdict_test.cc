@@ -193,5 +193,46 @@ TEST(Verdict, StragglerBoundNamesTheRankThatTheOthersWaitFor) {
   EXPECT_THAT(verdict(use), StartsWith("data-bound: "));
 }
 
+// What a leader's book says of 100 seconds, 60 of which are arithmetic.
+TimeUse waited(const RankWaits& waits) {
+  TimeUse use = hundred_seconds({{Span::communication, 40}});
+  use.waits = waits;
+  return use;
+}
+
+TEST(Verdict, TheNetworkAndTheSlowestRankAreToldApart) {
+  EXPECT_THAT(verdict(waited({.network_seconds = 38, .straggling_seconds = 2})),
+              StartsWith("network-bound: 38 % of the time"));
+  TimeUse slow = waited({.network_seconds = 2, .straggling_seconds = 38});
+  slow.slowest_rank = "machine 1, rank 2 (pid 7)";
+  slow.slowest_seconds = 36;
+  slow.slowest_ratio = 1.6;
+  EXPECT_THAT(verdict(slow), StartsWith("straggler-bound: machine 1, rank 2 (pid 7) takes 1.6"));
+  // Both count, the larger is told.
+  slow.waits = RankWaits{.network_seconds = 39, .straggling_seconds = 21};
+  slow.slowest_seconds = 20;
+  EXPECT_THAT(verdict(slow), StartsWith("network-bound: 39 %"));
+}
+
+TEST(Verdict, RanksThatTakeTurnsInBeingLastAreNotBlamedOnOne) {
+  TimeUse use = waited({.network_seconds = 5, .straggling_seconds = 30});
+  use.slowest_rank = "machine 0, rank 0 (pid 5)";
+  use.slowest_seconds = 3;
+  EXPECT_THAT(verdict(use), StartsWith("straggler-bound: 30 % of the time ranks waited for the one "
+                                       "that came last, each time another"));
+}
+
+TEST(Verdict, AGroupThatHadToFormAgainAndAgainIsNoSlowNetwork) {
+  EXPECT_THAT(verdict(waited({.network_seconds = 5, .regroup_seconds = 33})),
+              StartsWith("regroup-bound: 33 % of the time there was no group"));
+}
+
+TEST(Verdict, RanksThatHardlyWaitAreBoundByTheirArithmetic) {
+  TimeUse use = hundred_seconds({{Span::communication, 10}});
+  use.waits = RankWaits{.network_seconds = 6, .straggling_seconds = 4};
+  EXPECT_THAT(verdict(use), StartsWith("compute-bound: 90 %"));
+  EXPECT_THAT(verdict(use), HasSubstr("the exchange of gradients took 6.0 %"));
+}
+
 }  // namespace
 }  // namespace tern
