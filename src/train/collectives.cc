@@ -11,7 +11,9 @@
 
 #include "core/mutex.h"
 #include "train/collectives_torch.h"
+#include "train/gpu_peers.h"
 #include "train/rank_store.h"
+#include "train/ring_bytes.h"
 
 namespace tern {
 namespace {
@@ -29,6 +31,7 @@ constexpr std::chrono::seconds kLastWait{1};
 
 struct GlooPeers {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+  PeerSockets sockets;
 };
 
 struct Graveyard::Threads {
@@ -67,10 +70,6 @@ Graveyard::~Graveyard() {
   });
 }
 
-int64_t ring_bytes(int64_t bytes, int64_t world) {
-  return world <= 1 ? 0 : 2 * (world - 1) * bytes / world;
-}
-
 namespace {
 
 // A connection that is being made, by a thread that may be left to itself.
@@ -78,26 +77,45 @@ struct Connecting {
   std::mutex mutex;
   std::condition_variable_any changed;
   bool is_done = false;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+  std::shared_ptr<GlooPeers> peers;
+  std::shared_ptr<GpuPeers> gpus;
   std::string error;
 };
 
+std::shared_ptr<GlooPeers> connect_cpus(const Collectives::Setup& setup) {
+  auto peers = std::make_shared<GlooPeers>();  // first: it tells the group's sockets from others
+  auto options = c10d::ProcessGroupGloo::Options::create(kConnectTimeout);
+  options->devices.push_back(
+      c10d::ProcessGroupGloo::createDeviceForHostname(setup.address.c_str()));
+  peers->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+      setup.store->store, static_cast<int>(setup.rank), static_cast<int>(setup.world), options);
+  peers->group->setTimeout(kTimeout);
+  peers->sockets.find(static_cast<size_t>(setup.world - 1));
+  return peers;
+}
+
 void connect(const Collectives::Setup& setup, const std::shared_ptr<Connecting>& result) {
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+  std::shared_ptr<GlooPeers> peers;
+  std::shared_ptr<GpuPeers> gpus;
   std::string error;
   try {
-    auto options = c10d::ProcessGroupGloo::Options::create(kConnectTimeout);
-    options->devices.push_back(
-        c10d::ProcessGroupGloo::createDeviceForHostname(setup.address.c_str()));
-    group = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        setup.store->store, static_cast<int>(setup.rank), static_cast<int>(setup.world), options);
-    group->setTimeout(kTimeout);
+    if (setup.world > 1) peers = connect_cpus(setup);
+    if (setup.has_gpu) {
+      Result<std::shared_ptr<GpuPeers>> opened = GpuPeers::open(setup);
+      if (opened.has_value()) {
+        gpus = std::move(*opened);
+      } else {
+        error = opened.error().to_string();
+      }
+    }
   } catch (const std::exception& thrown) {
     error = thrown.what();
+    peers.reset();
   }
   const std::lock_guard lock(result->mutex);
   result->is_done = true;
-  result->group = std::move(group);
+  result->peers = std::move(peers);
+  result->gpus = std::move(gpus);
   result->error = std::move(error);
   result->changed.notify_all();
 }
@@ -128,9 +146,29 @@ PendingCollective Collectives::Torch::begin(int64_t bytes, Start start) {
   }
 }
 
+template <typename Start>
+PendingCollective Collectives::Torch::begin_on_gpu(int64_t bytes, Start start) {
+  if (gpus == nullptr || is_broken) return {};
+  use.bytes += bytes;
+  Result<std::shared_ptr<GpuCollective>> started = start();
+  if (started.has_value()) return {.on_gpu = std::move(*started)};
+  is_broken = true;
+  why_broken = started.error().to_string();
+  return {};
+}
+
 PendingCollective Collectives::Torch::start_reduction(const torch::Tensor& tensor,
                                                       Reduction reduction) {
-  return begin(ring_bytes(static_cast<int64_t>(tensor.nbytes()), setup.world), [&] {
+  const int64_t bytes =
+      ring_bytes(static_cast<int64_t>(tensor.nbytes()), static_cast<int64_t>(tensor.element_size()),
+                 setup.world, setup.rank);
+  if (tensor.is_cuda()) {
+    return begin_on_gpu(bytes, [&] {
+      return gpus->start_reduction(
+          tensor, reduction == Reduction::largest ? NcclReduction::largest : NcclReduction::sum);
+    });
+  }
+  return begin(bytes, [&] {
     std::vector<torch::Tensor> tensors = {tensor};
     c10d::AllreduceOptions options;
     if (reduction == Reduction::largest) options.reduceOp = c10d::ReduceOp::MAX;
@@ -139,6 +177,10 @@ PendingCollective Collectives::Torch::start_reduction(const torch::Tensor& tenso
 }
 
 PendingCollective Collectives::Torch::start_broadcast(const torch::Tensor& tensor, int64_t source) {
+  if (tensor.is_cuda()) {
+    return begin_on_gpu(setup.rank == source ? static_cast<int64_t>(tensor.nbytes()) : 0,
+                        [&] { return gpus->start_broadcast(tensor, source); });
+  }
   return begin(setup.rank == source ? static_cast<int64_t>(tensor.nbytes()) : 0, [&] {
     std::vector<torch::Tensor> tensors = {tensor};
     c10d::BroadcastOptions options;
@@ -147,12 +189,25 @@ PendingCollective Collectives::Torch::start_broadcast(const torch::Tensor& tenso
   });
 }
 
+Status Collectives::Torch::wait_for_gpu(const GpuCollective& collective) {
+  const Nanoseconds start = setup.clock->now();
+  const Status done = gpus->wait(collective, setup.over);
+  use.waited += setup.clock->now() - start;
+  if (done.has_value()) return {};
+  is_broken = true;
+  why_broken = done.error().to_string();
+  return rank_lost(why_broken);
+}
+
 Status Collectives::Torch::wait(const PendingCollective& pending) {
+  if (pending.on_gpu != nullptr && !is_broken) return wait_for_gpu(*pending.on_gpu);
   if (!is_broken && pending.future != nullptr && !pending.future->completed()) {
     const Nanoseconds start = setup.clock->now();
+    is_waiting = true;
     std::unique_lock lock(bell->mutex);
     bell->rung.wait(lock, setup.over, [&] { return pending.future->completed(); });
     lock.unlock();
+    is_waiting = false;
     use.waited += setup.clock->now() - start;
   }
   if (is_broken) return rank_lost(why_broken);
@@ -172,14 +227,15 @@ Collectives::Collectives(const Setup& setup, std::unique_ptr<Torch> torch)
 
 Result<std::unique_ptr<Collectives>> Collectives::open(const Setup& setup) {
   auto torch = std::make_unique<Torch>(setup);
-  if (setup.world > 1) {
+  if (setup.world > 1 || setup.has_gpu) {
     const auto connecting = std::make_shared<Connecting>();
     setup.graveyard->threads().run([setup, connecting] { connect(setup, connecting); });
     std::unique_lock lock(connecting->mutex);
     connecting->changed.wait(lock, setup.over, [&] { return connecting->is_done; });
     if (!connecting->is_done) return rank_lost("while the group was made");
-    if (connecting->group == nullptr) return rank_lost(connecting->error);
-    torch->peers = std::make_shared<GlooPeers>(GlooPeers{std::move(connecting->group)});
+    if (!connecting->error.empty()) return rank_lost(connecting->error);
+    torch->gpus = std::move(connecting->gpus);
+    torch->peers = std::move(connecting->peers);
   }
   return std::unique_ptr<Collectives>(new Collectives(setup, std::move(torch)));
 }
@@ -193,7 +249,13 @@ Collectives::~Collectives() {
 
 bool Collectives::is_broken() const { return torch_->is_broken || setup_.over.stop_requested(); }
 
-CommunicationUse Collectives::use() const { return torch_->use; }
+bool Collectives::is_waiting() const { return torch_->is_waiting; }
+
+CommunicationUse Collectives::use() const {
+  CommunicationUse use = torch_->use;
+  if (torch_->peers != nullptr && !is_broken()) use.measured = torch_->peers->sockets.bytes();
+  return use;
+}
 
 namespace {
 

@@ -1,9 +1,10 @@
-// What the ranks of one generation do together: sums and broadcasts, over c10d (Gloo). LibTorch
-// stays inside; collectives_torch.h is for the files that speak it.
+// What the ranks of one generation do together: sums and broadcasts, over c10d (Gloo), and by NCCL
+// for what is on a GPU. LibTorch stays inside; collectives_torch.h is for the files that speak it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/bytes.h"
 #include "core/clock.h"
 #include "core/result.h"
+#include "train/peer_sockets.h"
 
 namespace tern {
 
@@ -34,8 +36,9 @@ class Graveyard {
 
 // What a group has cost so far.
 struct CommunicationUse {
-  int64_t bytes = 0;      // that this rank sent, by the algorithm: a ring's 2 (n - 1) / n of a sum
-  Nanoseconds waited{0};  // for others
+  int64_t bytes = 0;                    // that this rank sent, by the algorithm (ring_bytes.h)
+  Nanoseconds waited{0};                // for others
+  std::optional<SocketBytes> measured;  // of the group's connections, where the kernel tells
 };
 
 // Owned by the step loop; one thread, and autograd's while that thread waits for it. Every rank
@@ -48,6 +51,7 @@ class Collectives {
     int64_t rank = 0;
     int64_t world = 1;
     std::string address;                     // what this rank's data ports are bound to
+    bool has_gpu = false;                    // and so have all others: cuda:0 of each process
     std::shared_ptr<RendezvousStore> store;  // of this generation alone
     std::stop_token over;                    // fires when the generation is over
     Clock* clock = nullptr;                  // outlives the group
@@ -61,6 +65,8 @@ class Collectives {
   int64_t world() const { return setup_.world; }
   bool is_broken() const;
   CommunicationUse use() const;
+  // Whether the owner's thread waits for others just now. Of any thread.
+  bool is_waiting() const;
 
   // The sum over all ranks, element by element, the same bits on each.
   Result<std::vector<double>> sum(std::vector<double> numbers);
@@ -76,8 +82,5 @@ class Collectives {
   const Setup setup_;
   const std::unique_ptr<Torch> torch_;
 };
-
-// Bytes that one rank of `world` sends when a ring sums `bytes` over all.
-int64_t ring_bytes(int64_t bytes, int64_t world);
 
 }  // namespace tern

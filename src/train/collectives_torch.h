@@ -15,11 +15,14 @@
 namespace tern {
 
 struct GlooPeers;  // c10d's process group
+class GpuPeers;    // NCCL's
+struct GpuCollective;
 
 // A collective under way. Holds on to its tensors until Gloo is done with them, also when nobody
 // waits for it any more.
 struct PendingCollective {
   c10::intrusive_ptr<c10::ivalue::Future> future;  // null: it was done at once
+  std::shared_ptr<GpuCollective> on_gpu;           // instead
 };
 
 // May throw what LibTorch throws.
@@ -43,13 +46,18 @@ struct Collectives::Torch {
   const Setup setup;
   const std::shared_ptr<Bell> bell;
   std::shared_ptr<GlooPeers> peers;  // null in a world of one
+  std::shared_ptr<GpuPeers> gpus;    // null without a GPU
   std::atomic<bool> is_broken = false;
+  std::atomic<bool> is_waiting = false;
   std::string why_broken;
   CommunicationUse use;
 
  private:
   template <typename Start>
   PendingCollective begin(int64_t bytes, Start start);
+  template <typename Start>
+  PendingCollective begin_on_gpu(int64_t bytes, Start start);
+  Status wait_for_gpu(const GpuCollective& collective);
 };
 
 }  // namespace tern

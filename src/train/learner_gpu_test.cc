@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "train/collectives.h"
 #include "train/device.h"
 #include "train/learner.h"
 #include "train/test_learner.h"
@@ -52,6 +53,34 @@ class GpuLearner : public testing::Test {
 
   std::string kernels_;
 };
+
+// One GPU is all that is needed: its sums are its own, and take the way that several ranks' take.
+TEST_F(GpuLearner, AGroupOfOneAddsUpByNcclAndComputesWhatOneAloneDoes) {
+  SystemClock clock;
+  Graveyard graveyard;
+  for (const Learner::Setup& network : {small_setup(), resnet_setup()}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+      SCOPED_TRACE(network.model.name + " " + std::string(precision_name(precision)));
+      const Learner::Setup setup = on_gpu(network, precision);
+      const auto alone = make(setup);
+      const auto expected = train(*alone, 0, 6);
+      const auto group = Collectives::open(
+          {.address = "127.0.0.1", .has_gpu = true, .clock = &clock, .graveyard = &graveyard});
+      ASSERT_TRUE(group.has_value()) << group.error().to_string();
+      const auto together = make(setup);
+      ASSERT_TRUE(together->join(group->get()).has_value());
+      for (int64_t step = 0; step < 6; ++step) {
+        ASSERT_TRUE(together->put(batch_of(step, 48)).has_value());
+        RankStep exchange{.samples_planned = 48, .own_samples = 48};
+        const Result<StepResults> results = together->step_together(step, 0.02, exchange);
+        ASSERT_TRUE(results.has_value()) << results.error().to_string();
+        ASSERT_EQ(results->size(), 1u);
+        EXPECT_NEAR((*results)[0].loss, expected[static_cast<size_t>(step)].loss, 1e-3);
+      }
+      ASSERT_TRUE(together->join(nullptr).has_value());
+    }
+  }
+}
 
 constexpr Precision kAll[] = {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp64};
 

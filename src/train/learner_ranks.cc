@@ -78,6 +78,18 @@ class BufferMean {
   std::vector<Part> parts_;
 };
 
+// What the network says where batch norm has nothing to take a mean of (model/resnet.cc).
+constexpr char kLonely[] = "leaves batch norm one value per channel";
+
+Error too_small_a_share(const RankStep& exchange, int64_t world) {
+  return fail(
+      Code::invalid,
+      fmt::format("batch norm cannot learn from one value per channel, which is what this rank's "
+                  "share of {} of a batch of {} gives it; use fewer than {} ranks, or a "
+                  "train.batch (and a last batch of the epoch) with two samples for each",
+                  exchange.own_samples, exchange.samples_planned, world));
+}
+
 // What is random inside the model differs from rank to rank, as it does from sample to sample.
 uint64_t seed_of(uint64_t seed, int64_t step, int64_t rank) {
   const uint64_t of_step = random_value(seed, Stream::step, static_cast<uint64_t>(step));
@@ -93,11 +105,6 @@ Status Learner::join(Collectives* group, BucketBytes bytes) {
     if (group == nullptr) {
       t.buckets.reset();
       return {};
-    }
-    if (t.device.is_cuda()) {
-      return fail(Code::failed_precondition,
-                  "several ranks train on CPUs only; --set train.device=cpu, or train on the GPU "
-                  "with one rank");
     }
     if (!t.kept) {
       std::vector<torch::Tensor> tensors;
@@ -137,7 +144,8 @@ Result<StepResult> Learner::Torch::gradients_of_all(int64_t step, RankStep& exch
     const torch::Tensor logits = forward(piece.images).contiguous();
     const torch::Tensor piece_loss = loss(logits, piece.labels);
     own.loss += piece_loss.item<double>() * static_cast<double>(piece.labels.size(0));
-    own.correct += static_cast<double>(count_correct(logits, piece.labels));
+    // Counted on the CPU, like the sums they are told with.
+    own.correct += static_cast<double>(count_correct(logits.detach().cpu(), piece.labels.cpu()));
     if (i + 1 == pieces.size()) tell();
     backward(piece_loss, piece.share * weight);
   }
@@ -195,6 +203,9 @@ Result<StepResults> Learner::step_together(int64_t step, double learning_rate, R
   if (!results.has_value() && results.error().code == Code::unavailable) {
     return results.error().at(fmt::format("step {}", step + 1));
   }
+  const bool is_lonely =
+      !results.has_value() && results.error().message.find(kLonely) != std::string::npos;
+  if (is_lonely) return too_small_a_share(exchange, t.group->world());
   return results;
 }
 

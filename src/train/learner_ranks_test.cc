@@ -5,6 +5,7 @@
 #include <atomic>
 #include <latch>
 
+#include "train/ring_bytes.h"
 #include "train/test_learner.h"
 #include "train/test_ranks.h"
 
@@ -284,14 +285,24 @@ TEST_F(LearnerRanksTest, SumsAndBroadcastsReachEveryRank) {
       ASSERT_TRUE(heard.has_value());
       EXPECT_EQ(*heard, said);
     }
-    EXPECT_EQ(group.use().bytes, ring_bytes(16, 3) + (rank == 2 ? 8 + 9 + 8 : 0));
+    EXPECT_EQ(group.use().bytes, ring_bytes(16, 8, 3, rank) + (rank == 2 ? 8 + 9 + 8 : 0));
   });
 }
 
-TEST(RingBytes, AreWhatARingSends) {
-  EXPECT_EQ(ring_bytes(1000, 1), 0);
-  EXPECT_EQ(ring_bytes(1000, 2), 1000);
-  EXPECT_EQ(ring_bytes(1000, 4), 1500);
+TEST_F(LearnerRanksTest, AShareThatIsTooSmallForBatchNormIsSaidSo) {
+  Learner::Setup setup = resnet_setup();
+  setup.shape = {1, 8, 8};  // 1 x 1 in the last layers
+  make_learners(setup, 2);
+  ranks_.run(2, [&](int64_t rank, Collectives& group) {
+    Learner& learner = *learners_[static_cast<size_t>(rank)];
+    ASSERT_TRUE(learner.join(&group));
+    RankStep exchange;
+    const auto results = step_of(learner, batch_of(0, 2), share_of(2, rank, 2), 0, exchange);
+    ASSERT_FALSE(results.has_value());
+    EXPECT_EQ(results.error().code, Code::invalid);
+    EXPECT_THAT(results.error().message, HasSubstr("share of 1 of a batch of 2"));
+    EXPECT_THAT(results.error().message, HasSubstr("fewer than 2 ranks"));
+  });
 }
 
 }  // namespace

@@ -16,6 +16,18 @@ std::shared_ptr<RendezvousStore> LinkDoor::store(const RankGroup&) { return stor
 
 std::stop_token LinkDoor::generation_over() const { return link_->generation_over(); }
 bool LinkDoor::change_is_wanted() const { return link_->change_is_wanted(); }
+Status LinkDoor::leave_note(const std::string& key, const std::string& text) {
+  return link_->set(key, text);
+}
+
+Result<std::optional<std::string>> LinkDoor::note(const std::string& key) {
+  ASSIGN_OR_RETURN(const bool is_there, link_->check({key}));
+  if (!is_there) return std::optional<std::string>();
+  constexpr Milliseconds kLimit{1'000};  // for what is there
+  ASSIGN_OR_RETURN(Bytes text, link_->get(key, kLimit));
+  return std::optional<std::string>(std::move(text));
+}
+
 void LinkDoor::tell(RankProgress progress) { link_->tell(std::move(progress)); }
 
 // Whoever cannot be told sees the connection close.

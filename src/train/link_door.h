@@ -17,6 +17,8 @@ class LinkDoor : public RankDoor {
   std::shared_ptr<RendezvousStore> store(const RankGroup& group) override;
   std::stop_token generation_over() const override;
   bool change_is_wanted() const override;
+  Status leave_note(const std::string& key, const std::string& text) override;
+  Result<std::optional<std::string>> note(const std::string& key) override;
   void tell(RankProgress progress) override;
   void leave(std::string_view why) override;
 

@@ -32,6 +32,7 @@
 #include "train/learner.h"
 #include "train/on_event.h"
 #include "train/open_rank_door.h"
+#include "train/own_gpu.h"
 #include "train/plan_flags.h"
 #include "train/plan_mode.h"
 #include "train/predict_mode.h"
@@ -51,6 +52,11 @@ constexpr RetryOptions kDiskRetries{.attempts_max = 4, .total_max = Milliseconds
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+std::optional<std::string> read_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
 // `tern` has counted the cores, or read the run's recorded count, before LibTorch was loaded.
@@ -291,6 +297,9 @@ Result<Outcome> train_here(const TrainProcess& process) {
                          {{"cause", error.to_string()}});
                    }));
   RETURN_IF_ERROR(check_batches(config, data));
+  if (process.ranks != nullptr && config.train.device != kCpu && !gpus_are_hidden()) {
+    RETURN_IF_ERROR(take_own_gpu(read_variable));
+  }
   ASSIGN_OR_RETURN(const std::string device, choose_device({.wanted = config.train.device,
                                                             .kernels = kernels_path(own_path()),
                                                             .gpus_are_hidden = gpus_are_hidden()},
@@ -362,13 +371,9 @@ std::string locale_name() {
 }
 
 CloudSurroundings cloud_surroundings(Log& log) {
-  const auto variable = [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
   std::string certificates = environment("CURL_CA_BUNDLE");
   if (certificates.empty()) certificates = environment("SSL_CERT_FILE");
-  return {.variable = variable,
+  return {.variable = read_variable,
           .home = environment("HOME"),
           .certificates = certificates,
           .tell = [&log](const std::string& sentence) { log.warn("store", sentence); }};
@@ -426,12 +431,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
   // Until the very end, so that Ctrl-C twice also leaves while --on-event's command runs.
   ASSIGN_OR_RETURN(const auto signals,
                    SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
-  const VariableReader variable = cloud_surroundings(log).variable;
-  ASSIGN_OR_RETURN(const auto ranks, open_rank_door(variable, board, clock));
+  ASSIGN_OR_RETURN(const auto ranks, open_rank_door(read_variable, board, clock));
   CloudWatch cloud(
-      {.options = is_supervised(variable) ? PreemptOptions{.cloud = "none"} : config.preempt,
+      {.options = is_supervised(read_variable) ? PreemptOptions{.cloud = "none"} : config.preempt,
        .machine = read_machine(),
-       .variable = variable,
+       .variable = read_variable,
        .board = &board,
        .clock = &clock,
        .log = &log});

@@ -287,6 +287,7 @@ inline void describe(OptionSet& set, TrainOptions& options) {
 // What `tern launch` does on a machine before the run begins there.
 struct LaunchOptions {
   std::vector<std::string> setup;
+  std::vector<std::string> slurm;
 };
 
 inline void describe(OptionSet& set, LaunchOptions& options) {
@@ -295,6 +296,11 @@ inline void describe(OptionSet& set, LaunchOptions& options) {
                    "each by `sh -c` in the home folder, in order: to install what the run needs, "
                    "or to mount a file system. They run once on a machine, and again when one of "
                    "them is changed or has failed.",
+           .on_resume = OnResume::may_change,
+           .across_ranks = AcrossRanks::may_differ});
+  set.add("slurm", &options.slurm,
+          {.help = "Options of sbatch for `tern launch --on slurm`, each one word, as "
+                   "--partition=gpu, --gres=gpu:1, --time=4:00:00.",
            .on_resume = OnResume::may_change,
            .across_ranks = AcrossRanks::may_differ});
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <string_view>
 
 #include "core/result.h"
@@ -26,6 +28,10 @@ class RankDoor {
   virtual std::stop_token generation_over() const = 0;
   // A rank waits to be let in.
   virtual bool change_is_wanted() const = 0;
+  // A few words that the others can look at while this generation lasts, and theirs: nothing if
+  // there are none. For when something is wrong; of any thread.
+  virtual Status leave_note(const std::string& key, const std::string& text) = 0;
+  virtual Result<std::optional<std::string>> note(const std::string& key) = 0;
   // What this rank is doing, for people.
   virtual void tell(RankProgress progress) = 0;
   // On purpose: the others go on without this rank.

@@ -1,13 +1,16 @@
 #include "train/rank_word.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tern {
 namespace {
 
 constexpr std::array<double RankWord::*, kRankWordSize> kMembers = {
-    &RankWord::leaves, &RankWord::wants_change, &RankWord::gives_up,
-    &RankWord::failed, &RankWord::busy_seconds, &RankWord::step_seconds};
+    &RankWord::leaves,         &RankWord::wants_change,    &RankWord::gives_up,
+    &RankWord::failed,         &RankWord::busy_seconds,    &RankWord::step_seconds,
+    &RankWord::data_seconds,   &RankWord::predicted_bytes, &RankWord::sent_bytes,
+    &RankWord::received_bytes, &RankWord::bad_sample};
 
 }  // namespace
 
@@ -23,6 +26,30 @@ std::vector<RankWord> read_words(std::span<const double> words) {
     for (const auto member : kMembers) word.*member = words[place++];
   }
   return all;
+}
+
+namespace {
+
+// A double holds whole numbers of 53 bits: 40 for the sample, 2 for what it is, the rest for the
+// phase.
+constexpr int64_t kSamples = int64_t{1} << 40;
+constexpr int64_t kPhases = int64_t{1} << 10;
+
+}  // namespace
+
+double word_of(const BadSampleWord& bad) {
+  const int64_t kind =
+      (bad.phase % kPhases) * 4 + (bad.is_test ? 2 : 0) + (bad.is_replaced ? 1 : 0);
+  return static_cast<double>(1 + kind * kSamples + bad.sample % kSamples);
+}
+
+BadSampleWord bad_sample_in(double word) {
+  const int64_t number = std::llround(word) - 1;
+  const int64_t kind = number / kSamples;
+  return {.phase = kind / 4,
+          .is_test = kind % 4 >= 2,
+          .is_replaced = kind % 2 == 1,
+          .sample = number % kSamples};
 }
 
 bool RankStep::is_given_up() const {

@@ -18,14 +18,33 @@ struct RankWord {
   double failed = 0;        // 0, or 1 + the code of the error that it ends with
   double busy_seconds = 0;  // of its last step, without the wait for others
   double step_seconds = 0;  // of its last step
+  double data_seconds = 0;  // of busy_seconds: it waited for its part of the batch
+  // That it sent in its last step, by the algorithm; and sent and received by the kernel's count.
+  // -1: not known.
+  double predicted_bytes = 0;
+  double sent_bytes = -1;
+  double received_bytes = -1;
+  double bad_sample = 0;  // one that it could not read, by word_of(); 0: none
 
   bool operator==(const RankWord&) const = default;
 };
-inline constexpr size_t kRankWordSize = 6;
+inline constexpr size_t kRankWordSize = 11;
 
 // Puts a word into its rank's place among `words`, which has room for all. And all back.
 void put_word(const RankWord& word, int64_t rank, std::span<double> words);
 std::vector<RankWord> read_words(std::span<const double> words);
+
+// A sample that a rank could not read, as one number.
+struct BadSampleWord {
+  int64_t phase = 0;
+  bool is_test = false;  // of the test data
+  bool is_replaced = false;
+  int64_t sample = 0;
+
+  bool operator==(const BadSampleWord&) const = default;
+};
+double word_of(const BadSampleWord& bad);
+BadSampleWord bad_sample_in(double word);
 
 // One step of all ranks together.
 struct RankStep {

@@ -185,12 +185,12 @@ void check_lr_phases(const RunConfig& config, std::vector<Conflict>& conflicts) 
 
 void check_ranks(const RunConfig& config, std::vector<Conflict>& conflicts) {
   const RanksOptions& ranks = config.ranks;
-  const int64_t most = ranks.max == 0 ? ranks.count : std::min(ranks.max, ranks.count);
-  if (ranks.min > most) {
-    conflicts.push_back({{"ranks.min", "ranks.max", "ranks.count"},
+  // How many ranks there are in all is known where they are started: each machine has ranks.count.
+  if (ranks.max != 0 && ranks.min > ranks.max) {
+    conflicts.push_back({{"ranks.min", "ranks.max"},
                          fmt::format("ranks.min is {}, and no more than {} ranks take part; lower "
-                                     "it, or raise ranks.count (--ranks) and ranks.max",
-                                     ranks.min, most)});
+                                     "it, or raise ranks.max",
+                                     ranks.min, ranks.max)});
   }
   if (ranks.timeout < 4 * ranks.heartbeat) {
     conflicts.push_back(

@@ -29,7 +29,7 @@ bool is_record(std::string_view name) {
 }
 
 bool is_of_a_run(std::string_view first, bool has_more) {
-  constexpr std::string_view kFolders[] = {"checkpoints", kTensorBoardFolder};
+  constexpr std::string_view kFolders[] = {"checkpoints", "program", kTensorBoardFolder};
   constexpr std::string_view kObjects[] = {
       kRunFileObject,    kLedgerObject,     kMetricsObject,      kSamplesObject,
       kAccuracyObject,   "log.txt",         "report.json",       "classes.txt",

@@ -100,11 +100,12 @@ void RunRecords::step(const StepLine& line) {
   }
   // Nine digits bring a float back to its bits, so two runs can be compared by their metrics. Plain
   // formatting, because this is on the step's path.
-  warn_once(metrics_->append(
-      fmt::format(R"({{"step":{},"epoch":{},"lr":{:.17g},"loss":{:.9g},"top1":{:.6g},)"
-                  R"("samples":{},"us":{},"lease":{},"ms":{}}})",
-                  line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
-                  spans_json(line.spans), lease_, clock_.unix_ms())));
+  warn_once(metrics_->append(fmt::format(
+      R"({{"step":{},"epoch":{},"lr":{:.17g},"loss":{:.9g},"top1":{:.6g},)"
+      R"("samples":{},"us":{},{}{}{}"lease":{},"ms":{}}})",
+      line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples,
+      spans_json(line.spans), line.communication.empty() ? "" : R"("communication":)",
+      line.communication, line.communication.empty() ? "" : ",", lease_, clock_.unix_ms())));
   last_step_ = line.step;
   if (events_ != nullptr) show_step(line);
 }

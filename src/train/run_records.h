@@ -31,7 +31,8 @@ struct StepLine {
   double loss = 0;
   double top1 = 0;
   int64_t samples = 0;
-  SpanTimes spans;  // since the line before
+  SpanTimes spans;            // since the line before
+  std::string communication;  // of several ranks: what it cost, as JSON (rank_book.h); or empty
 };
 
 struct Evaluation {

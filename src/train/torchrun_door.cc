@@ -77,6 +77,22 @@ class TorchrunDoor : public RankDoor {
   }
   std::stop_token generation_over() const override { return {}; }
   bool change_is_wanted() const override { return false; }
+  Status leave_note(const std::string& key, const std::string& text) override {
+    try {
+      store_->set(key, text);
+      return {};
+    } catch (const std::exception& error) {
+      return fail(Code::unavailable, error.what());
+    }
+  }
+  Result<std::optional<std::string>> note(const std::string& key) override {
+    try {
+      if (!store_->check({key})) return std::optional<std::string>();
+      return std::optional(store_->get_to_str(key));
+    } catch (const std::exception& error) {
+      return fail(Code::unavailable, error.what());
+    }
+  }
   void tell(RankProgress) override {}
   void leave(std::string_view) override {}
 

@@ -39,7 +39,7 @@ Result<Outcome> train(const TrainerSetup& setup, RunData data) {
   RETURN_IF_ERROR(agree_with_run_folder(config, *setup.run));
 
   Trainer trainer(setup, std::move(config), std::move(data));
-  if (const Status taken = trainer.take_the_run(); !taken.has_value()) {
+  if (const Status taken = trainer.take_the_run(setup.board->stop_token()); !taken.has_value()) {
     trainer.give_back();
     const std::optional<Notice> notice = setup.board->notice();
     // Told to leave while another may still hold the run: nothing was begun, nothing is lost.
@@ -174,6 +174,7 @@ void Trainer::note_bad_sample(const BadRead& bad, const Dataset& dataset) {
   const bool is_replaced = bad.replaced_by >= 0;
   setup_.log->warn("train", fmt::format("bad sample {}", is_replaced ? "replaced" : "skipped"),
                    {{"sample", bad.where}, {"cause", bad.cause}});
+  if (!leads_) tell_bad_sample(bad, dataset);
   records_->ledger("bad_sample", {{"step", state_.step},
                                   {"sample", bad.where},
                                   {"cause", bad.cause},
@@ -201,7 +202,8 @@ Status Trainer::note_results(const StepResults& results) {
                     .loss = result.loss,
                     .top1 = static_cast<double>(result.correct) / samples,
                     .samples = step.samples,
-                    .spans = spans_.take()});
+                    .spans = spans_.take(),
+                    .communication = communication_});
     if (leads_ && setup_.on_step) setup_.on_step(event(step.step + 1, result.loss));
   }
   return {};
@@ -279,6 +281,8 @@ Status Trainer::close_epoch() {
 // The accuracy at this moment, told to the ledger; nothing if a notice interrupted it.
 Result<std::optional<Evaluation>> Trainer::evaluate_now(bool is_last) {
   const SpanScope span(spans_, Span::evaluation);
+  std::optional<StallWatch::Scope> scope;
+  if (is_together()) scope.emplace(*watch_, work_of(RankWork::evaluation, ""));
   const Nanoseconds start = setup_.clock->now();
   ASSIGN_OR_RETURN(const std::optional<Evaluation> test, evaluate_quietly());
   if (!test) {
@@ -351,6 +355,8 @@ Status Trainer::save(const char* why) {
     return {};
   }
   const SpanScope span(spans_, Span::checkpoint);
+  std::optional<StallWatch::Scope> scope;
+  if (is_together()) scope.emplace(*watch_, work_of(RankWork::checkpoint, ""));
   const Nanoseconds start = setup_.clock->now();
   std::vector<Bytes> blobs(1);
   ASSIGN_OR_RETURN(blobs[0], learner_->save());

@@ -14,14 +14,16 @@
 
 namespace tern {
 
-Status Trainer::take_the_run() {
+Status Trainer::take_the_run(std::stop_token stop) {
   Sequence::Setup setup{.store = &checkpoints_,
                         .clock = setup_.clock,
                         .me = setup_.me,
                         .lease = config_.lease,
-                        .checkpoint = config_.checkpoint};
+                        .checkpoint = config_.checkpoint,
+                        .takes_from_own_group = generation_.may_take_over};
+  setup.me.group = generation_.group_id;
   setup.on_wait = log_waiting_for_holder(*setup_.log);
-  ASSIGN_OR_RETURN(sequence_, Sequence::take(std::move(setup), setup_.board->stop_token()));
+  ASSIGN_OR_RETURN(sequence_, Sequence::take(std::move(setup), std::move(stop)));
   return log_to_run_folder(*setup_.run, *setup_.log);
 }
 

@@ -88,6 +88,7 @@ Result<Outcome> Trainer::finish(std::string reason) {
     if (!test && is_together()) return leave_with_all();
     if (!test) return leave(*setup_.board->notice());
   }
+  if (is_together()) RETURN_IF_ERROR(hear_bad_samples());
   if (!state_is_saved_) RETURN_IF_ERROR(save("end"));
   // Done means that the result is there.
   if (!state_is_saved_) return save_error_->at("the last checkpoint could not be written");

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +16,13 @@
 #include "cuda/gpu.h"
 #include "loader/loader.h"
 #include "report/accuracy_table.h"
-#include "report/resources.h"
 #include "report/spans.h"
 #include "storage/prefix_store.h"
 #include "train/learner.h"
+#include "train/rank_book.h"
 #include "train/resume.h"
 #include "train/run_records.h"
+#include "train/stall_watch.h"
 #include "train/train_state.h"
 #include "train/trainer.h"
 
@@ -54,9 +56,13 @@ class Trainer {
         timeline_(data_.timeline()),
         checkpoints_(*setup.run, kCheckpointPrefix),
         spans_(*setup.clock, setup.age),
-        leads_(setup.ranks == nullptr) {}
+        leads_(setup.ranks == nullptr) {
+    if (setup.ranks == nullptr) return;
+    watch_ = std::make_unique<StallWatch>(
+        StallWatch::Setup{.clock = setup.clock, .log = setup.log, .door = setup.ranks});
+  }
 
-  Status take_the_run();
+  Status take_the_run(std::stop_token stop);
   Status restore_or_start();
   // With ranks, instead of these two.
   Status begin_together() { return regroup(); }
@@ -88,6 +94,7 @@ class Trainer {
   Status pass_over(const Batch& batch);
   Status watch_loss(const StepResult& result);
   void note_bad_sample(const BadRead& bad, const Dataset& dataset);
+  void tell_bad_sample(const BadRead& bad, const Dataset& dataset);
   Status note_results(const StepResults& results);
   Status finish_steps();
   Status close_epoch();
@@ -115,6 +122,9 @@ class Trainer {
     return wants_regroup_ ||
            (group_ != nullptr && group_->is_broken() && error.code == Code::unavailable);
   }
+  StallWatch::Work work_of(RankWork what, std::string waits_for);
+  Result<Batch> next_batch();
+  Result<StepResults> step_with_others(double rate, RankStep& exchange);
   Status train_together();
   Status note_undone(const RankStep& exchange, const std::optional<Error>& own);
   RankWord own_word();
@@ -123,14 +133,18 @@ class Trainer {
   Result<Outcome> leave_with_all();
   Result<Outcome> leave_alone(const Notice& notice);
   Result<bool> agree_on_epoch();
-  void note_group_steps(Nanoseconds now);
+  void hear_words();
+  Status hear_bad_samples();
+  void note_group_steps(Nanoseconds now, int64_t samples);
   void note_group(double seconds);
   nlohmann::json ranks_fields() const;
   Status regroup();
   Result<bool> form_group();
   Status settle();
   Status begin_as_leader();
-  Status take_from_the_dead();
+  Status hold_the_run();
+  Status take_for_the_group();
+  Result<bool> is_behind_the_run();
   Status take_over();
   Status share_state(int64_t source, const Status& begun, bool has_tensors);
   Result<Bytes> pack_state(bool has_tensors);
@@ -198,6 +212,7 @@ class Trainer {
 
   // Ranks; as they are here where there are none.
   Graveyard graveyard_;
+  std::unique_ptr<StallWatch> watch_;  // null where there are none
   std::unique_ptr<Collectives> group_;
   RankGroup generation_;         // that group_ is
   RankGroup noted_;              // the last that took a step
@@ -205,15 +220,17 @@ class Trainer {
   bool is_joined_ = false;       // the learner steps with group_
   bool wants_regroup_ = false;   // all have agreed to
   bool has_state_ = false;       // learner_ and state_ are those of a step
+  int64_t lease_ = -1;           // of the holder of the run under which that step was taken
   bool is_begun_ = false;        // run() has been entered
   std::vector<RankWord> words_;  // of all ranks, by their last step; empty: not asked yet
   RankWord last_step_;           // of this rank: how long it took
   double rate_ = 0;              // samples per second of this rank
   int64_t recorded_step_ = 0;    // by a leader before us: its line is there
   Nanoseconds stepped_at_{0};
-  SpanTimes spans_before_;                 // while another rank led
-  std::map<std::string, RankLoad> loads_;  // by process
-  int64_t bytes_per_step_ = 0;
+  SpanTimes spans_before_;        // while another rank led
+  RankBook book_;                 // of a leader
+  std::string communication_;     // of the newest step, for its line
+  std::deque<double> bad_words_;  // of a follower: for the leader, one with each step
 };
 
 }  // namespace tern

@@ -14,13 +14,8 @@ namespace {
 constexpr double kAdvice = 1 + static_cast<int>(NoticeKind::advice);
 constexpr double kStop = 1 + static_cast<int>(NoticeKind::stop);
 
-// A member without its number in the group, which changes: "machine 0 (pid 123)".
-std::string process_of(const std::string& member) {
-  const size_t begin = member.find(", rank ");
-  const size_t end = member.find(" (pid ");
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return member;
-  return member.substr(0, begin) + member.substr(end);
-}
+// More than that of one rank, told one with each step, are not worth a run's records.
+constexpr size_t kBadWordsMax = 1000;
 
 bool leaves(const RankWord& word) { return word.leaves != 0 && word.leaves != kAdvice; }
 
@@ -35,15 +30,59 @@ RankWord Trainer::own_word() {
     note_notice(*advice);
     word.leaves = kAdvice;
   }
+  if (!bad_words_.empty()) word.bad_sample = bad_words_.front();
   return word;
 }
 
 // What all have to say, where no step has told it.
 Status Trainer::ask_all() {
+  const StallWatch::Scope scope(*watch_, work_of(RankWork::agreement, ""));
   std::vector<double> numbers(kRankWordSize * static_cast<size_t>(group_->world()));
   put_word(own_word(), group_->rank(), numbers);
   ASSIGN_OR_RETURN(numbers, group_->sum(std::move(numbers)));
   words_ = read_words(numbers);
+  hear_words();
+  return {};
+}
+
+// A follower's bad samples are told to the leader, which alone writes records.
+void Trainer::tell_bad_sample(const BadRead& bad, const Dataset& dataset) {
+  if (bad_words_.size() >= kBadWordsMax) return;
+  for (size_t phase = 0; phase < data_.phases.size(); ++phase) {
+    const PhaseData& data = data_.phases[phase];
+    if (&*data.train != &dataset && &*data.test != &dataset) continue;
+    bad_words_.push_back(word_of({.phase = static_cast<int64_t>(phase),
+                                  .is_test = &*data.train != &dataset,
+                                  .is_replaced = bad.replaced_by >= 0,
+                                  .sample = bad.sample}));
+    return;
+  }
+}
+
+void Trainer::hear_words() {
+  const auto own = static_cast<size_t>(group_->rank());
+  if (words_[own].bad_sample != 0) bad_words_.pop_front();
+  for (size_t rank = 0; leads_ && rank < words_.size(); ++rank) {
+    if (rank == own || words_[rank].bad_sample == 0) continue;
+    const BadSampleWord bad = bad_sample_in(words_[rank].bad_sample);
+    if (bad.phase >= static_cast<int64_t>(data_.phases.size())) continue;
+    const PhaseData& data = data_.phases[static_cast<size_t>(bad.phase)];
+    const Dataset& dataset = bad.is_test ? *data.test : *data.train;
+    if (bad.sample >= dataset.size()) continue;
+    note_bad_sample({.sample = bad.sample,
+                     .where = dataset.where(bad.sample),
+                     .cause = fmt::format("the log of {} says why", generation_.members[rank]),
+                     .replaced_by = bad.is_replaced ? bad.sample : -1},
+                    dataset);
+  }
+}
+
+// Those that followers have not told yet, at the end.
+Status Trainer::hear_bad_samples() {
+  do {
+    RETURN_IF_ERROR(ask_all());
+  } while (std::any_of(words_.begin(), words_.end(),
+                       [](const RankWord& word) { return word.bad_sample != 0; }));
   return {};
 }
 
@@ -92,18 +131,45 @@ Result<Outcome> Trainer::leave_with_all() {
 // The group is gone, and so is the time to wait for another: whoever gets the run saves it.
 Result<Outcome> Trainer::leave_alone(const Notice& notice) {
   leads_ = sequence_ != nullptr;
-  if (!leads_ && has_state_) leads_ = take_over().has_value();
+  if (!leads_ && has_state_ && take_the_run(setup_.board->stop_token()).has_value()) {
+    const Result<bool> is_behind = is_behind_the_run();
+    leads_ = is_behind.has_value() && !*is_behind && take_over().has_value();
+  }
   return leads_ ? leave(notice) : Result<Outcome>(outcome_of(notice));
 }
 
 // What only the leader knows of an epoch's end: whether it is saved, and whether it was good
 // enough.
 Result<bool> Trainer::agree_on_epoch() {
+  const StallWatch::Scope scope(*watch_, work_of(RankWork::agreement, ""));
   const auto told = [this](bool is) { return leads_ && is ? 1.0 : 0.0; };
   ASSIGN_OR_RETURN(const std::vector<double> agreed,
                    group_->sum({told(state_is_saved_), told(state_.has_target)}));
   state_.has_target = agreed[1] > 0;
   return agreed[0] > 0;
+}
+
+// What the watch says of this rank if it lasts.
+StallWatch::Work Trainer::work_of(RankWork what, std::string waits_for) {
+  return {.what = what,
+          .step = state_.step + 1,
+          .progress = {.step = state_.step, .rate = rate_, .waits_for = std::move(waits_for)},
+          .is_waiting = [this] { return group_->is_waiting(); }};
+}
+
+Result<Batch> Trainer::next_batch() {
+  StallWatch::Work work =
+      work_of(RankWork::data, fmt::format("the data of step {}", state_.step + 1));
+  work.is_waiting = nullptr;
+  work.data_waits_for = [this] { return loader_->waits_for(); };
+  const StallWatch::Scope scope(*watch_, std::move(work));
+  return loader_->next(setup_.board->stop_token());
+}
+
+Result<StepResults> Trainer::step_with_others(double rate, RankStep& exchange) {
+  const StallWatch::Scope scope(
+      *watch_, work_of(RankWork::step, fmt::format("all-reduce of step {}", state_.step + 1)));
+  return learner_->step_together(state_.step, rate, exchange);
 }
 
 // As train_one_step(), with a share of the batch that may be empty. A rank that cannot take the
@@ -113,11 +179,10 @@ Status Trainer::train_together() {
   if (loader_ == nullptr || loader_phase_ != timeline_.at(state_.step).phase) make_loader();
   const Timeline::Place place = timeline_.at(state_.step);
   const CommunicationUse before = group_->use();
-  setup_.ranks->tell({.step = state_.step,
-                      .rate = rate_,
-                      .waits_for = fmt::format("the data of step {}", state_.step + 1)});
   spans_.enter(Span::queue);
-  Result<Batch> next = loader_->next(setup_.board->stop_token());
+  const Nanoseconds asked = setup_.clock->now();
+  Result<Batch> next = next_batch();
+  const Nanoseconds data_wait = setup_.clock->now() - asked;
   spans_.enter(Span::copy);
   RankStep exchange{.samples_planned = phase_at(state_.step).plan->batch(place.batch).size(),
                     .mine = own_word()};
@@ -138,12 +203,9 @@ Status Trainer::train_together() {
     exchange.own_samples = 0;
     exchange.mine.failed = 1 + static_cast<int>(own_error->code);
   }
-  setup_.ranks->tell({.step = state_.step,
-                      .rate = rate_,
-                      .waits_for = fmt::format("all-reduce of step {}", state_.step + 1)});
   spans_.enter(Span::compute);
   const double rate = state_.rate_factor * learning_rate_at(config_, timeline_, state_.step);
-  const Result<StepResults> results = learner_->step_together(state_.step, rate, exchange);
+  const Result<StepResults> results = step_with_others(rate, exchange);
   spans_.enter(Span::other);
   const CommunicationUse used = group_->use();
   spans_.reassign(Span::compute, Span::communication, used.waited - before.waited);
@@ -152,9 +214,9 @@ Status Trainer::train_together() {
     return results.error();
   }
   words_ = exchange.all;
+  hear_words();
   if (results->empty()) return note_undone(exchange, own_error);
   empty_batches_ = 0;
-  bytes_per_step_ = used.bytes - before.bytes;
   open_steps_.push_back({.step = state_.step,
                          .epoch = place.epoch,
                          .samples = exchange.samples,
@@ -166,9 +228,18 @@ Status Trainer::train_together() {
   state_is_saved_ = false;
   const Nanoseconds now = setup_.clock->now();
   last_step_ = {.busy_seconds = to_seconds(now - start - (used.waited - before.waited)),
-                .step_seconds = to_seconds(now - start)};
+                .step_seconds = to_seconds(now - start),
+                .data_seconds = to_seconds(data_wait),
+                .predicted_bytes = static_cast<double>(used.bytes - before.bytes)};
+  if (used.measured && before.measured) {
+    last_step_.sent_bytes = static_cast<double>(used.measured->sent - before.measured->sent);
+    last_step_.received_bytes =
+        static_cast<double>(used.measured->received - before.measured->received);
+  }
+  communication_ =
+      leads_ && group_->world() > 1 ? communication_json(last_step_, words_) : std::string();
   rate_ = static_cast<double>(exchange.own_samples) / std::max(1e-9, to_seconds(now - start));
-  note_group_steps(now);
+  note_group_steps(now, exchange.samples);
   loader_->recycle(std::move(*next));
   return note_results(*results);
 }
@@ -193,13 +264,14 @@ Status Trainer::note_undone(const RankStep& exchange, const std::optional<Error>
 }
 
 // Who does how much, and how long there was no step when the group changed.
-void Trainer::note_group_steps(Nanoseconds now) {
-  for (size_t rank = 0; leads_ && rank < words_.size(); ++rank) {
-    if (words_[rank].busy_seconds == 0) continue;  // its first step
-    RankLoad& load = loads_[process_of(generation_.members[rank])];
-    load.name = generation_.members[rank];
-    ++load.steps;
-    load.busy_seconds += words_[rank].busy_seconds;
+void Trainer::note_group_steps(Nanoseconds now, int64_t samples) {
+  if (leads_) {
+    book_.note(words_, generation_.members, samples);
+    if (const std::optional<SlowestRank> slowest = book_.take_straggler()) {
+      setup_.log->warn("train", "the others wait for " + slowest->name,
+                       {{"step", std::to_string(state_.step)},
+                        {"its_time_by_theirs", fmt::format("{:.2f}", slowest->ratio)}});
+    }
   }
   if (generation_.generation != noted_.generation) {
     if (leads_) note_group(stepped_at_ == Nanoseconds(0) ? 0 : to_seconds(now - stepped_at_));
@@ -235,14 +307,9 @@ void Trainer::note_group(double seconds) {
 }
 
 nlohmann::json Trainer::ranks_fields() const {
-  nlohmann::json members = nlohmann::json::array();
-  for (const auto& [process, load] : loads_) {
-    members.push_back(
-        {{"name", load.name}, {"steps", load.steps}, {"busy_seconds", load.busy_seconds}});
-  }
-  return {{"world", generation_.world},
-          {"bytes_per_step", bytes_per_step_},
-          {"members", std::move(members)}};
+  nlohmann::json fields = book_.fields();
+  fields["world"] = generation_.world;
+  return fields;
 }
 
 }  // namespace tern

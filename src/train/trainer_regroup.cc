@@ -2,18 +2,38 @@
 // the same state.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
+#include "storage/sequence_reader.h"
 #include "train/trainer_process.h"
 
 namespace tern {
 namespace {
 
-// For a leader that has left, or was killed, to be gone.
-constexpr Milliseconds kPatience{60'000};
-constexpr Milliseconds kBetweenTries{2};
+// For a store that cannot be reached.
+constexpr Milliseconds kBetweenTries{1'000};
+
+// Stops as soon as one of two does.
+class EitherStop {
+ public:
+  EitherStop(const std::stop_token& a, const std::stop_token& b)
+      : a_(a, Forward{&source_}), b_(b, Forward{&source_}) {}
+
+  std::stop_token token() const { return source_.get_token(); }
+
+ private:
+  struct Forward {
+    std::stop_source* source;
+    void operator()() const { source->request_stop(); }
+  };
+
+  std::stop_source source_;
+  std::stop_callback<Forward> a_;
+  std::stop_callback<Forward> b_;
+};
 
 // What must be the same on every rank, a line each.
 std::string settings_of(RunConfig config, const std::string& data_id) {
@@ -65,17 +85,20 @@ Result<bool> Trainer::form_group() {
   is_joined_ = false;
   words_.clear();
   open_steps_.clear();
+  last_step_ = {};
   loader_.reset();
   group_.reset();
   const std::string settings = settings_of(setup_.config, data_.id);
   ASSIGN_OR_RETURN(generation_, setup_.ranks->join({.step = has_state_ ? state_.step : -1,
                                                     .agreement = to_hex(sha256(settings)),
-                                                    .settings = settings},
+                                                    .settings = settings,
+                                                    .lease = has_state_ ? lease_ : -1},
                                                    setup_.board->stop_token()));
   Result<std::unique_ptr<Collectives>> opened =
       Collectives::open({.rank = generation_.rank,
                          .world = generation_.world,
                          .address = generation_.interface_address,
+                         .has_gpu = setup_.device != kCpu,
                          .store = setup_.ranks->store(generation_),
                          .over = setup_.ranks->generation_over(),
                          .clock = setup_.clock,
@@ -86,9 +109,11 @@ Result<bool> Trainer::form_group() {
     return false;
   }
   group_ = std::move(*opened);
+  watch_->join(generation_);
   const Status settled = settle();
   if (settled.has_value()) return true;
-  if (group_->is_broken() && settled.error().code == Code::unavailable) return false;
+  const bool is_over = group_->is_broken() || setup_.ranks->generation_over().stop_requested();
+  if (is_over && settled.error().code == Code::unavailable) return false;
   return settled.error();
 }
 
@@ -113,7 +138,7 @@ Status Trainer::settle() {
     RETURN_IF_ERROR(share_state(/*source=*/0, {}, /*has_tensors=*/false));
   }
   has_state_ = true;
-  if (leads_ && sequence_ == nullptr) RETURN_IF_ERROR(take_over());
+  RETURN_IF_ERROR(hold_the_run());
   RETURN_IF_ERROR(learner_->join(group_.get()));
   is_joined_ = true;
   return {};
@@ -122,26 +147,68 @@ Status Trainer::settle() {
 Status Trainer::begin_as_leader() {
   if (setup_.prepare) RETURN_IF_ERROR(setup_.prepare());
   RETURN_IF_ERROR(agree_with_run_folder(config_, *setup_.run));
-  if (sequence_ == nullptr) RETURN_IF_ERROR(take_from_the_dead());
-  return restore_or_start();
+  if (sequence_ == nullptr) RETURN_IF_ERROR(take_for_the_group());
+  RETURN_IF_ERROR(restore_or_start());
+  lease_ = sequence_->lease_number();
+  return {};
 }
 
-// A process that is killed closes its connections before it is dead, and one that leaves is alive
-// until it has saved.
-Status Trainer::take_from_the_dead() {
-  const Nanoseconds end = setup_.clock->now() + kPatience;
-  for (;;) {
-    const Status taken = take_the_run();
-    const bool is_held = !taken.has_value() && taken.error().code == Code::failed_precondition;
-    const bool may_wait = generation_.generation > 1 && setup_.clock->now() < end;
-    if (!is_held || !may_wait) return taken;
-    if (!setup_.clock->wait_for(kBetweenTries, setup_.board->stop_token())) return taken;
+// Makes sure that the leader has the run, and that the group's state is not older than what the run
+// has saved: others of the group, cut off from these, may have gone on with it for a while.
+Status Trainer::hold_the_run() {
+  bool is_behind = false;
+  if (leads_ && sequence_ == nullptr) RETURN_IF_ERROR(take_for_the_group());
+  if (leads_ && lease_ != sequence_->lease_number()) {
+    ASSIGN_OR_RETURN(is_behind, is_behind_the_run());
+    if (!is_behind && records_->is_silent()) RETURN_IF_ERROR(take_over());
   }
+  const double number = leads_ ? static_cast<double>(sequence_->lease_number()) : 0;
+  ASSIGN_OR_RETURN(const std::vector<double> agreed, group_->sum({is_behind ? 1.0 : 0.0, number}));
+  if (agreed[0] > 0) {
+    has_state_ = false;
+    const Status restored = leads_ ? restore_or_start() : Status();
+    RETURN_IF_ERROR(share_state(/*source=*/0, restored, /*has_tensors=*/true));
+    has_state_ = true;
+  }
+  lease_ = std::llround(agreed[1]);
+  return {};
+}
+
+// Waits while another of the group may hold it, and while the store cannot be reached: what the
+// ranks have in their memory is worth more than an end.
+Status Trainer::take_for_the_group() {
+  const std::stop_token over = setup_.ranks->generation_over();
+  const EitherStop stop(setup_.board->stop_token(), over);
+  setup_.ranks->tell({.step = state_.step, .waits_for = "the run's lease"});
+  for (bool is_first = true;; is_first = false) {
+    const Status taken = take_the_run(stop.token());
+    if (taken.has_value()) return taken;
+    const bool is_lost = taken.error().code == Code::unavailable;
+    const bool is_stopped = stop.token().stop_requested();
+    if (is_stopped && !setup_.board->notice() &&
+        (is_lost || taken.error().code == Code::cancelled)) {
+      return fail(Code::unavailable, "the group changed while its leader waited for the run");
+    }
+    if (!is_lost || !has_state_ || is_stopped) return taken;
+    if (is_first) {
+      setup_.log->warn("train", "the run cannot be taken over yet; trying again every second",
+                       {{"cause", taken.error().to_string()}});
+    }
+    setup_.clock->wait_for(kBetweenTries, stop.token());
+  }
+}
+
+// Whether the newest checkpoint is not one that this state comes from.
+Result<bool> Trainer::is_behind_the_run() {
+  ASSIGN_OR_RETURN(const CheckpointList list, list_checkpoints(checkpoints_));
+  if (list.checkpoints.empty()) return false;
+  const SequenceRecord& newest = list.checkpoints.back();
+  ASSIGN_OR_RETURN(const CheckpointText text, parse_state(newest.state));
+  return std::pair(newest.lease, text.state.step) > std::pair(lease_, state_.step);
 }
 
 // The leader is lost: this rank has all that it had, but for what that one has written.
 Status Trainer::take_over() {
-  RETURN_IF_ERROR(take_from_the_dead());
   const std::unique_ptr<RunRecords> mine = std::move(records_);
   ASSIGN_OR_RETURN(AccuracyHistory accuracy, read_past(/*has_checkpoint=*/true));
   RETURN_IF_ERROR(open_records(std::move(accuracy)));
