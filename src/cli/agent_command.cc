@@ -3,19 +3,26 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/fleet_door.h"
+#include "core/system_files.h"
 #include "fleet/agent_verbs.h"
 #include "fleet/json_fields.h"
+#include "fleet/peer_address.h"
 #include "fleet/setup_commands.h"
+#include "fleet/shared_folder.h"
+#include "fleet/slurm_driver.h"
+#include "storage/proc_stat.h"
 #include "train/exit_codes.h"
 
 namespace tern {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr size_t kRequestBytesMax = 16 << 20;
@@ -42,8 +49,8 @@ Json process_json(const ProcessName& process) {
   return {{"pid", process.pid}, {"start", process.start}, {"boot_id", process.boot_id}};
 }
 
-Result<Json> start(const AgentRequest& request, const AgentPlace& place) {
-  ASSIGN_OR_RETURN(const AgentRecord record, start_agent(request, place));
+Result<Json> tell(const Result<AgentRecord>& started) {
+  ASSIGN_OR_RETURN(const AgentRecord record, started);
   return Json{{"agent", process_json(record.agent)}, {"command", process_json(record.command)}};
 }
 
@@ -60,20 +67,51 @@ Result<Json> setup(const Json& json, const Surroundings& surroundings, Clock& cl
   return Json{{"ran", done.ran ? 1 : 0}, {"log", done.log.string()}};
 }
 
+Result<Json> meet(const Json& json, const Surroundings& surroundings) {
+  std::string host = text_in(json, "interface");
+  if (host.empty()) {
+    ASSIGN_OR_RETURN(
+        host, server_of_ssh_connection(surroundings.cloud.variable("SSH_CONNECTION").value_or("")));
+  }
+  ASSIGN_OR_RETURN(const std::string address, choose_peer_address(host));
+  return Json{{"address", address}, {"boot_id", read_boot_id()}};
+}
+
+Result<Json> share(const Json& json, const Surroundings& surroundings, Clock& clock) {
+  const fs::path folder = surroundings.cloud.home / text_in(json, "folder");
+  const std::string token = text_in(json, "token");
+  const std::string act = text_in(json, "act");
+  const int64_t levels = std::clamp<int64_t>(number_in(json, "levels", 0), 0, 100);
+  if (token.empty() || token.find('/') != std::string::npos) {
+    return fail(Code::invalid, "the request has no token");
+  }
+  if (act == "leave") {
+    ASSIGN_OR_RETURN(const int64_t above, leave_mark(folder, token));
+    return Json{{"levels", above}};
+  }
+  if (act == "clear") clear_mark(folder, levels, token);
+  return Json{{"seen", act == "see" && sees_mark(folder, levels, token, clock) ? 1 : 0}};
+}
+
 Result<Json> answer(const std::string& verb, const Json& json, const Surroundings& surroundings,
                     Clock& clock) {
   const AgentPlace place = agent_place(surroundings);
   if (verb == "setup") return setup(json, surroundings, clock);
+  if (verb == "meet") return meet(json, surroundings);
+  if (verb == "share") return share(json, surroundings, clock);
   ASSIGN_OR_RETURN(const AgentRequest request, parse_agent_request(json.dump()));
   const std::string mark = request.mark();
-  if (verb == "start") return start(request, place);
+  if (verb == "start") return tell(start_agent(request, place));
+  if (verb == "restart") return tell(restart_agent(mark, place, clock));
   if (verb == "status") return agent_status(place.agents, mark);
   if (verb == "log") {
     return agent_log(place.agents, mark, number_in(json, "offset", 0),
                      std::min<int64_t>(number_in(json, "bytes_max", 0), 4 << 20));
   }
   if (verb == "preempt" || verb == "stop") {
-    RETURN_IF_ERROR(notify_agent(place.agents, mark, verb));
+    const Status told = notify_agent(place.agents, mark, verb);
+    // What has ended has stopped: another machine's supervisor may have passed it on already.
+    if (!told && verb == "preempt") return told.error();
     const bool ended =
         wait_for_agent(place.agents, mark, Milliseconds(number_in(json, "wait_ms", 0)), clock);
     Json status = agent_status(place.agents, mark);
@@ -88,6 +126,33 @@ Result<Json> answer(const std::string& verb, const Json& json, const Surrounding
   return fail(Code::invalid, fmt::format("`tern agent` has no '{}'", verb));
 }
 
+// What Slurm, or the job's own process, has put into the environment.
+std::string variable(const Surroundings& surroundings, const char* name) {
+  return surroundings.cloud.variable(name).value_or("");
+}
+int64_t number_variable(const Surroundings& surroundings, const char* name) {
+  return parse_whole_number(variable(surroundings, name)).value_or(0);
+}
+
+Result<int> slurm_job(const Surroundings& around, const std::string& folder, Clock& clock) {
+  return run_slurm_job({.folder = folder,
+                        .job = number_variable(around, "SLURM_JOB_ID"),
+                        .restarts = number_variable(around, "SLURM_RESTART_COUNT"),
+                        .nodes = variable(around, "SLURM_JOB_NODELIST"),
+                        .node = variable(around, "SLURMD_NODENAME"),
+                        .cpus = variable(around, "SLURM_CPUS_PER_TASK")},
+                       clock);
+}
+
+Result<int> slurm_task(const Surroundings& around, const std::string& folder, Clock& clock) {
+  return become_slurm_task({.folder = folder,
+                            .machine = static_cast<size_t>(std::clamp<int64_t>(
+                                number_variable(around, "TERN_MACHINE"), 0, 100'000)),
+                            .peers = variable(around, "TERN_PEERS"),
+                            .home = around.cloud.home},
+                           clock);
+}
+
 }  // namespace
 
 Result<int> agent_command(const Surroundings& surroundings, const Arguments& arguments) {
@@ -100,6 +165,12 @@ Result<int> agent_command(const Surroundings& surroundings, const Arguments& arg
     RETURN_IF_ERROR(
         run_agent(AgentFolder(arguments[1]), agent_place(surroundings), clock, kReadyDescriptor));
     return kExitDone;
+  }
+  if (arguments.front() == "slurm-job" && arguments.size() == 2) {
+    return slurm_job(surroundings, arguments[1], clock);
+  }
+  if (arguments.front() == "slurm-task" && arguments.size() == 2) {
+    return slurm_task(surroundings, arguments[1], clock);
   }
   ASSIGN_OR_RETURN(const Json request, read_request());
   ASSIGN_OR_RETURN(const Json said, answer(arguments.front(), request, surroundings, clock));

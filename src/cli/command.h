@@ -60,6 +60,7 @@ Result<int> launch_command(const Surroundings& surroundings, const Arguments& ar
 Result<int> status_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> logs_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> connect_command(const Surroundings& surroundings, const Arguments& arguments);
+Result<int> restart_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> stop_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> preempt_command(const Surroundings& surroundings, const Arguments& arguments);
 Result<int> down_command(const Surroundings& surroundings, const Arguments& arguments);

@@ -1,6 +1,7 @@
 #include "cli/command_table.h"
 
 #include "cli/data_commands.h"
+#include "cli/program_commands.h"
 #include "cli/store_commands.h"
 
 namespace tern {
@@ -63,21 +64,26 @@ constexpr Flag kDoctorFlags[] = {
 };
 constexpr Flag kLaunchFlags[] = {
     {"--name", "what it is called from now on", Takes::text},
-    {"--on", "local or ssh", Takes::text},
+    {"--on", "local, ssh or slurm", Takes::text},
     {"--hosts", "a file of machines, or names in ~/.ssh/config", Takes::file},
     {"--machines", "use so many of them", Takes::text},
+    {"--spares", "and so many that rest", Takes::text},
     {"--ranks-per-machine", "training processes on each", Takes::text},
     {"--run", "where the run is kept, on the machines", Takes::text},
     {"--set", "set one option, over the run file", Takes::option},
     {"--detach", "return once it runs"},
 };
 constexpr Flag kStatusFlags[] = {
+    {"--follow", "until it has ended; -f for short"},
     {"--json", "for programs"},
     {"--names", "for completion", Takes::nothing, /*hidden=*/true},
 };
 constexpr Flag kLogsFlags[] = {
     {"--follow", "until it has ended; -f for short"},
     {"--machine", "of one machine", Takes::text},
+};
+constexpr Flag kRestartFlags[] = {
+    {"--machine", "on one machine", Takes::text},
 };
 constexpr Flag kStopFlags[] = {
     {"--wait", "seconds to wait for it", Takes::text},
@@ -183,6 +189,7 @@ constexpr Command kCommands[] = {
     {"status", "how a launched run is", status_command, Takes::launched, kStatusFlags},
     {"logs", "what a launched run says", logs_command, Takes::launched, kLogsFlags},
     {"connect", "a shell on a machine of it", connect_command, Takes::launched, {}},
+    {"restart", "start what was lost of it", restart_command, Takes::launched, kRestartFlags},
     {"stop", "have it save itself and stop", stop_command, Takes::launched, kStopFlags},
     {"preempt", "the fire drill: a real notice", preempt_command, Takes::launched, kPreemptFlags},
     {"down", "leave nothing of it on its machines", down_command, Takes::launched, kDownFlags},
@@ -213,6 +220,8 @@ constexpr Command kCommands[] = {
      Takes::folder, kDoctorFlags},
     {"completion", "print a completion script", completion_command, Takes::shell, {}},
     {"agent", "asked by other terns", agent_command, Takes::text, {}, /*hidden=*/true},
+    {"program", "any program as ranks", program_command, Takes::text, {}, /*hidden=*/true},
+    {"program-rank", "one of them", program_rank_command, Takes::text, {}, /*hidden=*/true},
     {"docs", "write docs/configuration.md", docs_command, Takes::text, {}, /*hidden=*/true},
 };
 

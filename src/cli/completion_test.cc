@@ -152,7 +152,7 @@ esac
 
 TEST_F(BashCompletion, CompletesCommands) {
   EXPECT_THAT(complete({"tr"}), ElementsAre("train"));
-  EXPECT_THAT(complete({"re"}), UnorderedElementsAre("report", "recipes"));
+  EXPECT_THAT(complete({"re"}), UnorderedElementsAre("report", "recipes", "restart"));
   EXPECT_THAT(complete({""}), Contains("--version"));
   EXPECT_THAT(complete({""}), Not(Contains("docs"))) << "hidden";
   EXPECT_THAT(complete({"help", "ch"}), ElementsAre("checkpoints"));
@@ -182,7 +182,7 @@ TEST_F(BashCompletion, CompletesRunsAndExecutesNoName) {
 }
 
 TEST_F(BashCompletion, CompletesLaunchedRuns) {
-  for (const char* command : {"status", "logs", "connect", "stop", "preempt", "down"}) {
+  for (const char* command : {"status", "logs", "connect", "restart", "stop", "preempt", "down"}) {
     EXPECT_THAT(complete({command, "n"}), ElementsAre("night")) << command;
   }
 }

@@ -22,7 +22,8 @@ constexpr std::string_view kHelp =
                                  not given
   tern connect X I -- COMMAND    one command there instead
 
-It is ssh itself, with your config: what it asks, you answer.
+It is ssh itself, with your config: what it asks, you answer. For a job of Slurm
+it is srun.
 )";
 
 }  // namespace
@@ -43,7 +44,9 @@ Result<int> connect_command(const Surroundings& surroundings, const Arguments& a
   const std::string script = dashes == arguments.end()
                                  ? ""
                                  : fmt::format("{}", fmt::join(dashes + 1, arguments.end(), " "));
-  std::vector<std::string> words = opened.shells[index].interactive_command(script);
+  ASSIGN_OR_RETURN(std::vector<std::string> words,
+                   opened.slurm != nullptr ? opened.slurm->shell(index, script)
+                                           : opened.shells[index].interactive_command(script));
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

@@ -36,11 +36,13 @@ Result<int> down_command(const Surroundings& surroundings, const Arguments& argu
   if (is_help) return kExitDone;
   SystemClock clock;
   ASSIGN_OR_RETURN(const OpenedRun opened, open_launched_run(surroundings, name, clock));
-  RETURN_IF_ERROR(remove_all_agents(opened.run, opened.shells, Milliseconds(grace_s * 1000)));
+  const Milliseconds grace(grace_s * 1000);
+  RETURN_IF_ERROR(opened.slurm != nullptr ? opened.slurm->remove(grace)
+                                          : remove_all_agents(opened.run, opened.shells, grace));
   ASSIGN_OR_RETURN(const LaunchedRuns runs, open_launched_runs(surroundings));
   RETURN_IF_ERROR(runs.remove(name));
-  fmt::print("{}: nothing of it is left on {} machine{}\n", name, opened.shells.size(),
-             opened.shells.size() == 1 ? "" : "s");
+  fmt::print("{}: nothing of it is left on {} machine{}\n", name, opened.run.machines.size(),
+             opened.run.machines.size() == 1 ? "" : "s");
   return kExitDone;
 }
 

@@ -15,7 +15,7 @@ A run that was interrupted continues, to the bit, when you type the same again.
   eval DIR         the accuracy of a run's weights, on any data
   predict DIR P... what a run's weights see in pictures
   launch FILE      train on other machines; `launch ... -- PROGRAM` runs any
-  status, logs, connect, stop, preempt, down   for a launched run
+  status, logs, connect, restart, stop, preempt, down   for a launched run
   data             data sets: import, ls, verify, show, bench
   report DIR       how a run ended and why; --json for programs
   ls, checkpoints, rm   the runs in runs/ or URI; what one has saved; remove it

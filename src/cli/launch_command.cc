@@ -24,25 +24,30 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHelp =
     R"(tern launch: train, or run any program, on the machines that you have.
 
-  tern launch FILE --name X [--on local|ssh] [--hosts H] [--run URI]
-              [--machines K] [--ranks-per-machine R] [--set key=value]...
-              [--detach]
-  tern launch --name X [--hosts H] [--machines K] -- PROGRAM [WORD]...
+  tern launch FILE --name X [--on local|ssh|slurm] [--hosts H] [--run URI]
+              [--machines K] [--spares S] [--ranks-per-machine R]
+              [--set key=value]... [--detach]
+  tern launch --name X [...] [--run URI] -- PROGRAM [WORD]...
 
   FILE              a run file or recipe; it is sent along. Its launch.setup
                     commands run first, once on each machine
-  -- PROGRAM        any program instead: it is told of notices by SIGTERM and by
-                    the file $TERN_NOTICE_FILE; $TERN_MACHINE is its number
+  -- PROGRAM        any program instead, with torchrun's variables: it starts
+                    again when a rank dies, and what it saves in the folder
+                    $TERN_CHECKPOINT_DIR is kept in --run (docs/launch.md)
   --name X          what `tern status X`, logs, connect, stop, preempt and down
                     know it by, from any terminal of this machine
-  --on ssh          not given: ssh with --hosts, else local (this machine)
+  --on ssh          not given: ssh with --hosts, else local (this machine);
+                    slurm: a job of sbatch, with launch.slurm's options
   --hosts H         a TOML file, the instances.json of `aws ec2
                     describe-instances`, or names and patterns of ~/.ssh/config
                     as 'gpu-*' or a,b,user@10.0.0.7 (docs/launch.md)
   --machines K      use K of them; not given: all that are no spares
+  --spares S        and S more that rest until one is lost; not given: those
+                    that the hosts file calls spare
   --ranks-per-machine R   not given: as the hosts file says, or 1
   --run URI         where the run is kept, on the machines: s3://bucket/prefix
-                    and the like, or a folder there. Not given: runs/X
+                    and the like, or a folder there, which several machines must
+                    share. Not given: runs/X
   --set key=value   set one option, over the run file
   --detach          return once it runs; without it the logs are shown, and
                     Ctrl-C only leaves them
@@ -59,6 +64,7 @@ struct Request {
   std::string on;
   std::string hosts;
   int64_t machines = 0;
+  int64_t spares = -1;  // as the hosts file says
   int64_t ranks = 0;
   bool detach = false;
   std::vector<std::string> program;
@@ -69,9 +75,10 @@ struct Request {
 void add_flags(CLI::App& app, Request& request) {
   app.add_option("FILE", request.train.file);
   app.add_option("--name", request.name);
-  app.add_option("--on", request.on)->check(CLI::IsMember({"local", "ssh"}));
+  app.add_option("--on", request.on)->check(CLI::IsMember({"local", "ssh", "slurm"}));
   app.add_option("--hosts", request.hosts);
   app.add_option("--machines", request.machines)->check(CLI::Range(1, 1000));
+  app.add_option("--spares", request.spares)->check(CLI::Range(0, 1000));
   app.add_option("--ranks-per-machine", request.ranks)->check(CLI::Range(1, 1024));
   app.add_option("--run", request.train.run);
   app.add_option("--set", request.train.assignments)->allow_extra_args(false);
@@ -98,24 +105,42 @@ Status check_request(Request& request) {
 
 Result<std::vector<FleetMachine>> choose_machines(const Request& request,
                                                   const Surroundings& surroundings, Clock& clock) {
+  const int64_t wanted = std::max<int64_t>(1, request.machines);
   std::vector<FleetMachine> machines;
-  if (request.on == "local") {
-    for (int64_t i = 0; i < std::max<int64_t>(1, request.machines); ++i) {
-      machines.push_back({.name = fmt::format("local-{}", i)});
+  if (request.on == "slurm" && request.spares > 0) {
+    return fail(Code::invalid, "Slurm's queue has the spares; leave out --spares");
+  }
+  if (request.on != "ssh") {
+    const int64_t spares = std::max<int64_t>(0, request.spares);
+    for (int64_t i = 0; i < wanted + spares; ++i) {
+      machines.push_back({.name = fmt::format("{}-{}", request.on, i), .spare = i >= wanted});
     }
     return machines;
   }
-  ASSIGN_OR_RETURN(const std::vector<FleetMachine> all,
-                   read_hosts(request.hosts, hosts_place(surroundings, clock)));
-  std::ranges::copy_if(all, std::back_inserter(machines),
-                       [](const FleetMachine& machine) { return !machine.spare; });
-  if (std::ssize(machines) < std::max<int64_t>(1, request.machines)) {
-    return fail(
-        Code::invalid,
-        fmt::format("{} machines are asked for, and {} lists {} that are no spares",
-                    std::max<int64_t>(1, request.machines), request.hosts, machines.size()));
+  ASSIGN_OR_RETURN(machines, read_hosts(request.hosts, hosts_place(surroundings, clock)));
+  // Machine numbers of spares come after those of all others.
+  std::ranges::stable_sort(machines, {}, &FleetMachine::spare);
+  const int64_t workers = std::ranges::count(machines, false, &FleetMachine::spare);
+  if (workers < wanted) {
+    return fail(Code::invalid,
+                fmt::format("{} machines are asked for, and {} lists {} that are no spares", wanted,
+                            request.hosts, workers));
   }
-  if (request.machines > 0) machines.resize(static_cast<size_t>(request.machines));
+  const int64_t working = request.machines > 0 ? request.machines : workers;
+  if (request.spares < 0) {
+    machines.erase(machines.begin() + working, machines.begin() + workers);
+    return machines;
+  }
+  if (std::ssize(machines) < working + request.spares) {
+    return fail(Code::invalid,
+                fmt::format("{} machines and {} spares are asked for, and {} lists "
+                            "{} in all; for fewer add --machines",
+                            working, request.spares, request.hosts, machines.size()));
+  }
+  machines.resize(static_cast<size_t>(working + request.spares));
+  for (int64_t i = working; i < std::ssize(machines); ++i) {
+    machines[static_cast<size_t>(i)].spare = true;
+  }
   return machines;
 }
 
@@ -127,41 +152,42 @@ Status describe_training(Request& request, const Surroundings& surroundings, Lau
   const Result<RunConfig> config = load_run_config(request.train, recipes, problems);
   for (const Problem& problem : problems) write_stderr(problem.to_string() + "\n");
   if (!config) return config.error();
-  if (setup.run.machines.size() > 1) {
-    return fail(Code::invalid,
-                fmt::format("a run trains on one machine as yet, and {} are named; add --machines "
-                            "1, or start a program on all of them with `-- PROGRAM`",
-                            setup.run.machines.size()));
-  }
   ASSIGN_OR_RETURN(const fs::path file, find_run_file(request.train.file, recipes));
   std::ifstream stream(file, std::ios::binary);
   setup.request.run_file_text = {std::istreambuf_iterator<char>(stream), {}};
   setup.request.run_file = file.stem().string() + ".toml";
   if (setup.request.run_file.starts_with('.')) setup.request.run_file.insert(0, "run");
   setup.setup_commands = config->launch.setup;
-  setup.needs_trainer = request.on != "local";
+  setup.slurm_options = config->launch.slurm;
+  setup.needs_trainer = request.on == "ssh";
   // Ctrl-C's signal: saved, and "stopped" in the run's records.
   setup.request.stop_signal = SIGINT;
   std::vector<std::string>& words = setup.request.command;
-  words = {"--run", request.train.run.empty() ? "runs/" + request.name : request.train.run};
+  if (request.train.run.empty()) request.train.run = "runs/" + request.name;
+  words = {"--run", request.train.run};
+  ASSIGN_OR_RETURN(const StoreAddress place, run_place(request.train, *config));
+  if (place.is_folder()) setup.run_folder = place.prefix;
   for (const std::string& assignment : request.train.assignments) {
     words.insert(words.end(), {"--set", assignment});
   }
-  const int64_t ranks = std::max<int64_t>(
-      1, request.ranks > 0 ? request.ranks : setup.run.machines.front().machine.ranks);
-  if (ranks > 1) words.insert(words.end(), {"--ranks", std::to_string(ranks)});
   setup.run.run = words[1];
   setup.run.command = {"tern", "train", setup.request.run_file};
   setup.run.command.insert(setup.run.command.end(), words.begin(), words.end());
   return {};
 }
 
-void describe_program(const Request& request, LaunchSetup& setup) {
+Status describe_program(const Request& request, LaunchSetup& setup) {
   setup.request.command = request.program;
-  setup.request.stop_signal = SIGTERM;
+  setup.request.is_program = true;
+  // Ctrl-C's signal, which `tern program` tells the program as a wish to stop.
+  setup.request.stop_signal = SIGINT;
   setup.run.command = request.program;
   setup.run.run = request.train.run;
-  if (!request.train.run.empty()) setup.request.environment["TERN_RUN"] = request.train.run;
+  if (request.train.run.empty()) return {};
+  ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(request.train.run));
+  if (place.is_folder()) setup.run_folder = place.prefix;
+  setup.request.program_flags = {"--run", request.train.run};
+  return {};
 }
 
 Result<LaunchSetup> make_setup(Request& request, const Surroundings& surroundings, Clock& clock) {
@@ -172,13 +198,16 @@ Result<LaunchSetup> make_setup(Request& request, const Surroundings& surrounding
   setup.run.name = request.name;
   ASSIGN_OR_RETURN(const std::vector<FleetMachine> machines,
                    choose_machines(request, surroundings, clock));
-  for (const FleetMachine& machine : machines) setup.run.machines.push_back({.machine = machine});
+  for (const FleetMachine& machine : machines) {
+    setup.run.machines.push_back({.machine = machine});
+    if (request.ranks > 0) setup.run.machines.back().machine.ranks = request.ranks;
+  }
   if (request.is_program()) {
-    describe_program(request, setup);
+    RETURN_IF_ERROR(describe_program(request, setup));
   } else {
     RETURN_IF_ERROR(describe_training(request, surroundings, setup));
   }
-  if (request.on == "local") {
+  if (request.on != "ssh") {
     std::error_code error;
     setup.request.folder = fs::current_path(error).string();
   } else {
@@ -205,13 +234,11 @@ Result<int> follow(const OpenedRun& opened, Clock& clock, const Interruptible& i
                     opened.run.name));
     return kExitDone;
   }
-  int exit_code = kExitDone;
-  for (const nlohmann::json& state : ask_all_states(opened.run, opened.shells)) {
+  const std::vector<nlohmann::json> states = ask_states(opened);
+  for (const nlohmann::json& state : states) {
     write_stderr(fmt::format("tern: {}: {}\n", text_in(state, "name"), describe_state(state)));
-    const int64_t code = number_in(state, "exit_code", kExitUnavailable);
-    if (exit_code == kExitDone) exit_code = static_cast<int>(code < 0 ? 128 - code : code);
   }
-  return exit_code;
+  return outcome_of(states);
 }
 
 }  // namespace
@@ -230,18 +257,23 @@ Result<int> launch_command(const Surroundings& surroundings, const Arguments& ar
   ASSIGN_OR_RETURN(const LaunchedRuns runs, open_launched_runs(surroundings));
   ASSIGN_OR_RETURN(const LaunchSetup setup, make_setup(request, surroundings, clock));
   ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
-  Result<LaunchedRun> run = launch(setup, runs, clock, interruptible->stop_token());
+  const Result<LaunchedRun> run = request.on == "slurm"
+                                      ? launch_by_slurm(setup, surroundings.state, runs, clock)
+                                      : launch(setup, runs, clock, interruptible->stop_token());
   if (!run) {
     const auto code = interruptible->exit_code(run.error(), "nothing of it was left running");
     if (code) return *code;
     return run.error();
   }
-  fmt::print("{} runs on {} machine{}; `tern status {}` shows it\n", run->name,
-             run->machines.size(), run->machines.size() == 1 ? "" : "s", run->name);
+  if (run->slurm_job != 0) write_stderr(fmt::format("tern: it is job {}\n", run->slurm_job));
+  const size_t spares = run->machines.size() - run->working();
+  fmt::print("{} runs on {} machine{}{}; `tern status {}` shows it\n", run->name, run->working(),
+             run->working() == 1 ? "" : "s",
+             spares == 0 ? "" : fmt::format(" (spares: {})", spares), run->name);
   std::fflush(stdout);
   if (request.detach) return kExitDone;
-  std::vector<MachineShell> shells = open_shells(*run, setup.ssh, clock);
-  return follow({std::move(*run), std::move(shells)}, clock, *interruptible);
+  ASSIGN_OR_RETURN(const OpenedRun opened, open_launched_run(surroundings, run->name, clock));
+  return follow(opened, clock, *interruptible);
 }
 
 }  // namespace tern

@@ -34,6 +34,12 @@ Result<int> preempt_command(const Surroundings& surroundings, const Arguments& a
   SystemClock clock;
   ASSIGN_OR_RETURN(const OpenedRun opened, open_launched_run(surroundings, name, clock));
   ASSIGN_OR_RETURN(const size_t index, opened.run.find_machine(machine));
+  if (opened.slurm != nullptr) {
+    RETURN_IF_ERROR(opened.slurm->preempt(index));
+    fmt::print("{}: told that the machine will go; the job goes back to the queue\n",
+               opened.run.machines[index].machine.name);
+    return kExitDone;
+  }
   ASSIGN_OR_RETURN(const nlohmann::json state,
                    ask_agent(opened.shells[index], opened.run.machines[index].tern,
                              {.verb = "preempt", .request = agent_key(opened.run, index)}));

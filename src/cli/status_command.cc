@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/copy_progress.h"
 #include "cli/fleet_door.h"
 #include "cli/parse_or_help.h"
+#include "cli/status_follow.h"
+#include "cli/status_table.h"
 #include "fleet/agent_call.h"
 #include "fleet/json_fields.h"
 #include "train/exit_codes.h"
@@ -19,14 +22,17 @@ constexpr std::string_view kHelp =
     R"(tern status: how a launched run is, on each of its machines.
 
   tern status             the runs that were launched from this machine
-  tern status X           a line for each machine: its state, the process, the
-                          last step and the last line of its log
-  tern status X --json    for programs: also every process with its id and role
+  tern status X           a line for each machine, or for each rank of it: role
+                          (hub, working, resting), rank, process, step, rate and
+                          what it waits for, else the last line of the log
+  tern status X -f, --follow   the same as it changes, until it has ended
+  tern status X --json    for programs: every process with its id, role and step
 
 States: running; ended (with its exit code: 0 done, 75 preempted, 10 stopped);
 lost (it vanished without a word: killed, or the machine was started anew);
 unreachable (the machine does not answer, and the reason); absent (nothing of
-the run is there). Exit code 0, or 6 if a machine is unreachable.
+the run is there); pending (in Slurm's queue, and why). Exit code 0, or 6 if a
+machine is unreachable.
 )";
 
 Json status_json(const LaunchedRun& run, const std::vector<Json>& states) {
@@ -34,22 +40,17 @@ Json status_json(const LaunchedRun& run, const std::vector<Json>& states) {
           {"command", run.command}, {"machines", states}, {"created_unix_ms", run.created_unix_ms}};
 }
 
-void print_table(const LaunchedRun& run, const std::vector<Json>& states) {
-  size_t width = 4;
-  for (const LaunchedMachine& each : run.machines) {
-    width = std::max(width, each.machine.name.size());
-  }
-  fmt::print("{:>3}  {:<{}}  {:<14} {:>8} {:>8}  {}\n", "", "name", width, "state", "process",
-             "step", "last line");
-  for (const Json& state : states) {
-    const int64_t step = number_in(state, "step", -1);
-    const std::string reason = text_in(state, "reason");
-    fmt::print("{:>3}  {:<{}}  {:<14} {:>8} {:>8}  {}\n", number_in(state, "machine", 0),
-               text_in(state, "name"), width, describe_state(state),
-               number_in(state, "pid", 0) == 0 ? "" : std::to_string(number_in(state, "pid", 0)),
-               step < 0 ? "" : std::to_string(step),
-               reason.empty() ? text_in(state, "last_line") : reason);
-  }
+// "Slurm job 12: RUNNING on n[1-3], requeued 2 times"
+std::string describe_slurm(const LaunchedRun& run, const Json& state) {
+  const Json job = state.contains("slurm") ? state["slurm"] : Json();
+  const std::string nodes = text_in(job, "nodes");
+  const int64_t restarts = number_in(job, "restarts", 0);
+  return fmt::format("Slurm job {}: {}{}{}", run.slurm_job,
+                     job.is_null() ? "Slurm does not answer" : text_in(job, "state"),
+                     nodes.empty() ? "" : " on " + nodes,
+                     restarts == 0   ? ""
+                     : restarts == 1 ? ", requeued once"
+                                     : fmt::format(", requeued {} times", restarts));
 }
 
 enum class ListAs { table, json, names };
@@ -86,10 +87,12 @@ Result<int> status_command(const Surroundings& surroundings, const Arguments& ar
   std::string name;
   bool json = false;
   bool names = false;
+  bool follow = false;
   CLI::App app;
   app.add_option("NAME", name);
   app.add_flag("--json", json);
   app.add_flag("--names", names);
+  app.add_flag("-f,--follow", follow);
   ASSIGN_OR_RETURN(const bool is_help, parse_or_help(app, arguments, "tern status", kHelp));
   if (is_help) return kExitDone;
   if (name.empty() || names) {
@@ -97,12 +100,21 @@ Result<int> status_command(const Surroundings& surroundings, const Arguments& ar
   }
   SystemClock clock;
   ASSIGN_OR_RETURN(const OpenedRun opened, open_launched_run(surroundings, name, clock));
-  const std::vector<Json> states = ask_all_states(opened.run, opened.shells);
+  if (follow && opened.slurm != nullptr) {
+    return fail(Code::invalid, "-f is not for a job of Slurm; `tern logs X -f` follows it");
+  }
+  if (follow) {
+    ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
+    follow_status(opened, clock, interruptible->stop_token());
+    return kExitDone;
+  }
+  const std::vector<Json> states = ask_states(opened);
   if (json) {
     fmt::print("{}\n",
                status_json(opened.run, states).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    print_table(opened.run, states);
+    if (opened.slurm != nullptr) fmt::print("{}\n", describe_slurm(opened.run, states.front()));
+    for (const std::string& line : status_lines(states)) fmt::print("{}\n", line);
   }
   for (const Json& state : states) {
     if (text_in(state, "state") == "unreachable") return kExitUnavailable;

@@ -38,15 +38,23 @@ Result<int> stop_command(const Surroundings& surroundings, const Arguments& argu
   if (is_help) return kExitDone;
   SystemClock clock;
   ASSIGN_OR_RETURN(const OpenedRun opened, open_launched_run(surroundings, name, clock));
-  const auto answers = on_all(opened.shells.size(), [&](size_t i) -> Result<Json> {
-    const std::string& tern = opened.run.machines[i].tern;
-    ASSIGN_OR_RETURN(
-        Json state,
-        ask_agent(opened.shells[i], tern, {.verb = "status", .request = agent_key(opened.run, i)}));
-    if (text_in(state, "state") != "running") return state;
+  const std::string later = fmt::format(
+      "{0} was told and is not done yet; `tern status {0}` shows when it is, `tern down {0}` ends "
+      "it at once",
+      name);
+  if (opened.slurm != nullptr) {
+    ASSIGN_OR_RETURN(const bool ended, opened.slurm->stop(std::chrono::seconds(wait_s)));
+    for (const Json& state : opened.slurm->states()) {
+      fmt::print("{}: {}\n", text_in(state, "name"), describe_state(state));
+    }
+    if (ended) return kExitDone;
+    return fail(Code::deadline_exceeded, later);
+  }
+  const auto answers = on_all(opened.shells.size(), [&](size_t i) {
     Json request = agent_key(opened.run, i);
     request["wait_ms"] = wait_s * 1000;
-    return ask_agent(opened.shells[i], tern, {"stop", request, Milliseconds((wait_s + 60) * 1000)});
+    return ask_agent(opened.shells[i], opened.run.machines[i].tern,
+                     {"stop", request, Milliseconds((wait_s + 60) * 1000)});
   });
   bool all_stopped = true;
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -56,10 +64,7 @@ Result<int> stop_command(const Surroundings& surroundings, const Arguments& argu
   }
   RETURN_IF_ERROR(all_good(answers));
   if (all_stopped) return kExitDone;
-  return fail(Code::deadline_exceeded,
-              fmt::format("{0} was told and is not done yet; `tern status {0}` shows when it is, "
-                          "`tern down {0}` ends it at once",
-                          name));
+  return fail(Code::deadline_exceeded, later);
 }
 
 }  // namespace tern

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <optional>
 
+#include "cli/mesh_place.h"
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/stdio.h"
@@ -36,20 +37,27 @@ std::vector<std::string> changed_environment(const std::vector<EnvironmentChange
 }
 
 // What no other try of the same process would change, and what is no failure at all.
-bool is_final(int exit_code) {
+bool is_final(int exit_code, bool is_alone) {
   switch (exit_code) {
+    // Among other machines the run may be led from one that this one could not hear for a while:
+    // it comes to that group as a new one.
+    case kExitLostLease: return is_alone;
     case kExitDone:
     case kExitUsage:
     case kExitNotFound:
     case kExitCorrupt:
     case kExitPrecondition:
-    case kExitLostLease:
     case kExitDiverged:
     case kExitStopped:
     case kExitPreempted:
     case kExitInterruptedTwice: return true;
     default: return false;
   }
+}
+
+std::string read_variable(const Surroundings& surroundings, const char* name) {
+  const VariableReader& variable = surroundings.cloud.variable;
+  return variable ? variable(name).value_or("") : "";
 }
 
 // A closed stdout (`| head`) loses the line and nothing else.
@@ -78,7 +86,7 @@ RankCommand rank_command(const Surroundings& surroundings, const TrainerStart& t
       .environment = changed_environment(trainer_changes(surroundings, *start.programs, start))};
 }
 
-Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& start) {
+Result<int> supervise(const Surroundings& surroundings, const Supervision& supervision) {
   // A pipe that nobody reads any more (`| head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
   SystemClock clock;
@@ -87,24 +95,28 @@ Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& 
   // The ranks die with this process.
   ASSIGN_OR_RETURN(const auto signals,
                    SignalWatcher::start(board, clock, [] { _exit(kExitInterruptedTwice); }));
-  CloudWatch cloud({.options = start.preempt,
+  CloudWatch cloud({.options = supervision.preempt,
                     .machine = read_machine(),
                     .variable = surroundings.cloud.variable,
                     .board = &board,
                     .clock = &clock,
                     .log = &log});
   std::optional<FileWatcher> halt_file;
-  if (!start.halt_file.empty()) halt_file.emplace(board, clock, start.halt_file);
+  if (!supervision.halt_file.empty()) halt_file.emplace(board, clock, supervision.halt_file);
 
   Supervisor supervisor(
-      {.options = start.ranks,
-       .run = start.run,
-       .program = start.trainer.programs->trainer,
-       .command =
-           [&](bool has_begun) { return rank_command(surroundings, start.trainer, has_begun); },
-       .is_final = is_final,
+      {.options = supervision.ranks,
+       .place = supervision.place,
+       .status_file = read_variable(surroundings, kStatusFileVariable),
+       .title = supervision.title,
+       .run = supervision.run,
+       .program = supervision.program,
+       .command = supervision.command,
+       .is_final = supervision.is_final,
        .out = write_stdout,
        .err = [](std::string_view line) { write_stderr(line); },
+       .exit_code_of =
+           [](NoticeKind kind) { return kind == NoticeKind::stop ? kExitStopped : kExitPreempted; },
        .board = &board,
        .clock = &clock,
        .log = &log});
@@ -112,6 +124,21 @@ Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& 
   // Last of all: the machine may be gone a moment later.
   if (exit_code == kExitPreempted) cloud.machine_may_go();
   return exit_code;
+}
+
+Result<int> supervise_ranks(const Surroundings& surroundings, const RanksStart& start) {
+  return supervise(
+      surroundings,
+      {.ranks = start.ranks,
+       .preempt = start.preempt,
+       .title = "tern-train",
+       .run = start.run,
+       .halt_file = start.halt_file,
+       .place = start.place,
+       .program = start.trainer.programs->trainer,
+       .command =
+           [&](bool has_begun) { return rank_command(surroundings, start.trainer, has_begun); },
+       .is_final = [&](int exit_code) { return is_final(exit_code, !start.place); }});
 }
 
 }  // namespace tern

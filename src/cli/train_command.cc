@@ -8,6 +8,7 @@
 #include "cli/become_trainer.h"
 #include "cli/command.h"
 #include "cli/fetch_data.h"
+#include "cli/mesh_place.h"
 #include "cli/supervise_ranks.h"
 #include "cli/trainer_environment.h"
 #include "core/stdio.h"
@@ -34,6 +35,12 @@ Result<int> print_options(const TrainRequest& request, const Surroundings& aroun
   fmt::print("Every option and its value, for a run file or for --set key=value:\n\n{}",
              format_option_help(describe_run(config)));
   return kExitDone;
+}
+
+// Then each rank has a GPU, and a standby would have none.
+bool has_gpu_driver() {
+  std::error_code ignored;
+  return std::filesystem::exists("/proc/driver/nvidia/version", ignored);
 }
 
 // The thread count that the run, or the run it branches from, has fixed; 0: none.
@@ -83,6 +90,14 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
 
   ASSIGN_OR_RETURN(const RunConfig config, load_and_explain(request, surroundings));
   ASSIGN_OR_RETURN(const StoreAddress run, run_place(request, config));
+  ASSIGN_OR_RETURN(const std::optional<MeshPlace> place,
+                   read_mesh_place(surroundings.cloud.variable));
+  if (!place && config.ranks.min > config.ranks.count) {
+    return fail(Code::invalid,
+                fmt::format("ranks.min is {}, and no more than {} take part; lower it, or raise "
+                            "ranks.count (--ranks)",
+                            config.ranks.min, config.ranks.count));
+  }
   const FetchSetup fetch{config.data, surroundings.certificates, TERN_VERSION};
   ASSIGN_OR_RETURN(const bool must_fetch, agree_to_fetch(fetch, ask_on_terminal()));
   // Before a long download. Reading the run file, which may be a pipe, could still be interrupted;
@@ -100,12 +115,15 @@ Result<int> train_command(const Surroundings& surroundings, const Arguments& arg
                            .portable = config.train.portable,
                            .started = started,
                            .programs = std::move(programs)};
-  if (config.ranks.count == 1) return become_trainer(surroundings, start);
+  if (config.ranks.count == 1 && !place) return become_trainer(surroundings, start);
+  RanksOptions ranks = config.ranks;
+  if (config.train.device != "cpu" && has_gpu_driver()) ranks.standby = 0;
   return supervise_ranks(surroundings, {.trainer = start,
-                                        .ranks = config.ranks,
+                                        .ranks = ranks,
                                         .preempt = config.preempt,
                                         .run = run.to_string(),
-                                        .halt_file = request.halt_file});
+                                        .halt_file = request.halt_file,
+                                        .place = place});
 }
 
 }  // namespace tern
