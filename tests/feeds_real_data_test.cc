@@ -1,4 +1,5 @@
 // From a user's pictures to a run on them, with the real program.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -119,6 +120,23 @@ TEST_F(FeedsRealData, ABadSampleIsNamedAndTheRunDoesWhatItsPolicySays) {
   }
   EXPECT_EQ(place_.report("skip")["samples"], 12 * 47);
   EXPECT_EQ(place_.report("replace")["samples"], 12 * 48);
+}
+
+// The leader alone writes records, and hears of what the others could not read.
+TEST_F(FeedsRealData, BadSamplesOfEveryRankAreInTheRecords) {
+  ASSERT_EQ(place_.tern({"data", "import", "photos", "set"}).exit_code, 0);
+  constexpr int kDamaged = 10;
+  for (int i = 0; i < kDamaged; ++i) damage(place_ / fmt::format("photos/train/bees/{:03}.jpg", i));
+  const Finished finished =
+      place_.tern(train("set", "run",
+                        {"--set", "data.on_bad_sample=skip", "--ranks", "2", "--set",
+                         "train.epochs=1", "--set", "model.dropout=0"}));
+  ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+  const nlohmann::json report = place_.report("run");
+  EXPECT_EQ(report["bad_samples"].size(), static_cast<size_t>(kDamaged));
+  EXPECT_EQ(report["samples"], 48 - kDamaged);
+  EXPECT_THAT(finished.err, HasSubstr("[rank 1]")) << "else this test shows nothing";
+  EXPECT_THAT(report["bad_samples"].dump(), HasSubstr("rank 1 (pid "));
 }
 
 TEST_F(FeedsRealData, AFlippedBitInAShardNamesTheRecord) {

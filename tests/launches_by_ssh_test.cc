@@ -212,7 +212,8 @@ TEST_F(Machines, ALaunchOutlivesItsTerminalAndLeavesNothing) {
   EXPECT_THAT(tern({"status"}).out, HasSubstr("night"));
   EXPECT_THAT(tern({"logs", "night"}).out,
               AllOf(HasSubstr("[a] machine 0 of 2\n"), HasSubstr("[b] machine 1 of 2\n")));
-  EXPECT_EQ(tern({"logs", "night", "--machine", "1"}).out, "machine 1 of 2\n");
+  EXPECT_THAT(tern({"logs", "night", "--machine", "1"}).out,
+              AllOf(HasSubstr("machine 1 of 2\n"), Not(HasSubstr("machine 0 of 2"))));
   EXPECT_EQ(tern({"connect", "night", "b", "--", "echo", "hello"}).out, "hello\n");
   const Finished again =
       tern({"launch", "--name", "night", "--hosts", "a", "--detach", "--", "true"});
@@ -295,6 +296,96 @@ TEST_F(Machines, AMachineThatCannotBeReachedIsNamedAndKept) {
   EXPECT_THAT(down.err, HasSubstr("machine b: "));
   EXPECT_THAT(find_marked_processes(id + "-0"), IsEmpty());
   EXPECT_THAT(tern({"status"}).out, HasSubstr("x")) << "what is left must be found again";
+  for (const MarkedProcess& process : find_marked_processes(id + "-1")) {
+    signal_process(process.pid, process.start, SIGKILL);
+  }
+}
+
+TEST_F(Machines, AreToldWhereTheyFindEachOtherAndWhichOfThemRest) {
+  write_text(place_ / "hosts.toml",
+             "[[machine]]\naddress = 'b'\nspare = true\ninterface = 'localhost'\n"
+             "[[machine]]\naddress = 'a'\nranks = 2\n");
+  const Finished launched = tern(
+      {"launch", "--name", "pair", "--hosts", "hosts.toml", "--detach", "--", "sleep", "1000"});
+  ASSERT_EQ(launched.exit_code, 0) << launched.err;
+  EXPECT_THAT(launched.out, HasSubstr("pair runs on 1 machine (spares: 1);"));
+  const auto now = status("pair");
+  const std::string id = now["id"];
+  const auto folder_of = [&](const SshHost& host, const std::string& number) {
+    return host.folder() / "state/tern/agents" / (id + "-" + number);
+  };
+  const auto asked_of = [&](const SshHost& host, const std::string& number) {
+    return nlohmann::json::parse(read_text(folder_of(host, number) / "request.json"));
+  };
+  const auto of_a = asked_of(*a_, "0");
+  const auto of_b = asked_of(*b_, "1");
+  EXPECT_EQ(of_a["environment"]["TERN_MACHINE"], "0");
+  EXPECT_EQ(of_b["environment"]["TERN_MACHINE"], "1");
+  EXPECT_EQ(of_a["ranks"], 2);
+  for (const auto& asked : {of_a, of_b}) {
+    EXPECT_EQ(asked["environment"]["TERN_MACHINES"], "1") << "spares are not counted";
+    EXPECT_THAT(asked["environment"]["TERN_PEERS"].get<std::string>(),
+                testing::MatchesRegex("127.0.0.1:2[0-9]{4} (127.0.0.1|::1):2[0-9]{4}"));
+  }
+  EXPECT_EQ(of_a["environment"]["TERN_PEERS"], of_b["environment"]["TERN_PEERS"]);
+  const std::string secret = read_text(folder_of(*a_, "0") / "secret");
+  EXPECT_EQ(secret.size(), 64U);
+  EXPECT_EQ(secret, read_text(folder_of(*b_, "1") / "secret"));
+  EXPECT_EQ(now["machines"][1]["spare"], true);
+  EXPECT_THAT(of_a["environment"]["TERN_PEERS"].get<std::string>(),
+              testing::StartsWith(now["machines"][0]["peer"].get<std::string>() + " "));
+  EXPECT_EQ(tern({"down", "pair", "--grace", "0"}).exit_code, 0);
+  EXPECT_THAT(left_on(*a_), IsEmpty());
+  EXPECT_THAT(left_on(*b_), IsEmpty());
+}
+
+TEST_F(Machines, AnAddressThatIsNotTheMachinesIsNamedAndNothingIsLeft) {
+  write_text(place_ / "hosts.toml",
+             "[[machine]]\naddress = 'a'\n[[machine]]\naddress = 'b'\ninterface = '192.0.2.1'\n");
+  const Finished launched =
+      tern({"launch", "--name", "x", "--hosts", "hosts.toml", "--detach", "--", "sleep", "1000"});
+  EXPECT_EQ(launched.exit_code, 5);
+  EXPECT_THAT(launched.err, HasSubstr("machine b: its interface 192.0.2.1 cannot be listened on"));
+  EXPECT_EQ(tern({"status", "x"}).exit_code, 3);
+  EXPECT_THAT(left_on(*a_), IsEmpty());
+}
+
+TEST_F(Machines, WhatIsLostIsStartedAgain) {
+  ASSERT_EQ(tern({"launch", "--name", "x", "--hosts", "a,b", "--detach", "--", "sleep", "1000"})
+                .exit_code,
+            0);
+  const auto before = status("x")["machines"];
+  const auto kill_agent_of_b = [&] {
+    const auto processes = status("x")["machines"][1]["processes"];
+    for (const auto& process : processes) {
+      if (process["role"] == "agent") signal_process(process["pid"], process["pid_start"], SIGKILL);
+    }
+    return wait_until([&] { return status("x")["machines"][1]["state"] == "lost"; });
+  };
+  ASSERT_TRUE(kill_agent_of_b());
+  const Finished again = tern({"restart", "x"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, AllOf(HasSubstr("b: started again, process "), Not(HasSubstr("a: "))));
+  const auto after = status("x")["machines"];
+  EXPECT_EQ(after[0]["pid"], before[0]["pid"]);
+  EXPECT_EQ(after[1]["state"], "running");
+  EXPECT_NE(after[1]["pid"], before[1]["pid"]);
+  EXPECT_THAT(tern({"restart", "x"}).out, HasSubstr("nothing of it is lost"));
+  EXPECT_THAT(tern({"restart", "x", "--machine", "a"}).err, HasSubstr("its agent is running"));
+
+  // One that cannot be reached is named, and keeps no other from stopping.
+  shell("b").close_connection();
+  b_->end();
+  const Finished unreached = tern({"restart", "x"});
+  EXPECT_EQ(unreached.exit_code, 6);
+  EXPECT_THAT(unreached.err, HasSubstr("machine b: "));
+  const Finished stopped = tern({"stop", "x"});
+  EXPECT_EQ(stopped.exit_code, 6);
+  EXPECT_THAT(stopped.out, HasSubstr("a: ended with"));
+  EXPECT_THAT(stopped.err, HasSubstr("machine b: "));
+  EXPECT_THAT(tern({"status", "x", "-f"}).out,
+              AllOf(HasSubstr("ended with"), HasSubstr("unreachable")));
+  const std::string id = nlohmann::json::parse(tern({"status", "x", "--json"}).out)["id"];
   for (const MarkedProcess& process : find_marked_processes(id + "-1")) {
     signal_process(process.pid, process.start, SIGKILL);
   }

@@ -59,7 +59,6 @@ TEST_F(LaunchesTraining, MistakesAreToldBeforeAnythingStarts) {
       tern({"launch", "run.toml", "--name", "x", "--set", "train.epohcs=3", "--detach"});
   EXPECT_EQ(wrong.exit_code, kExitUsage);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean"));
-  EXPECT_EQ(tern({"launch", "run.toml", "--name", "x", "--machines", "2"}).exit_code, kExitUsage);
   EXPECT_EQ(tern({"launch", "run.toml"}).exit_code, kExitUsage);
   EXPECT_EQ(tern({"launch", "--name", "x"}).exit_code, kExitUsage);
   EXPECT_EQ(tern({"launch", "--name", "../x", "--", "true"}).exit_code, kExitUsage);

@@ -4,8 +4,6 @@
 #include <signal.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "core/random.h"
 #include "storage/safetensors.h"
@@ -29,24 +27,6 @@ std::vector<std::string> with_ranks(const std::string& name, int ranks, int64_t 
 
 class RanksSurvive : public testing::Test {
  protected:
-  // Each line of the metrics that tells of a step.
-  std::vector<int64_t> steps_in_metrics(const std::string& name) const {
-    std::vector<int64_t> steps;
-    std::ifstream lines(place_.run(name) / "metrics.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (json.is_object() && json.contains("loss")) steps.push_back(json["step"]);
-    }
-    return steps;
-  }
-
-  void expect_every_step_once(const std::string& name, int64_t count) const {
-    std::vector<int64_t> steps = steps_in_metrics(name);
-    std::sort(steps.begin(), steps.end());
-    ASSERT_EQ(static_cast<int64_t>(steps.size()), count);
-    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(steps[static_cast<size_t>(i)], i + 1);
-  }
-
   std::string weights(const std::string& name) const {
     return read_text(place_.run(name) / "model.safetensors");
   }
@@ -93,7 +73,7 @@ TEST_F(RanksSurvive, TwoRanksGiveTheSameBitsTwiceAndAfterAStop) {
   for (const std::string name : {"a", "b"}) {
     const Finished run = place_.tern(with_ranks(name, 2, epochs));
     ASSERT_EQ(run.exit_code, kExitDone) << run.err;
-    expect_every_step_once(name, steps);
+    expect_every_step_once(place_, name, steps);
   }
   EXPECT_EQ(place_.losses("a"), place_.losses("b"));
   EXPECT_TRUE(weights("a") == weights("b"));
@@ -122,7 +102,7 @@ TEST_F(RanksSurvive, ARunGoesOnWithAnotherNumberOfRanks) {
         place_.tern(with_ranks("run", ranks, 20, {"--steps", std::to_string(steps)}));
     ASSERT_EQ(run.exit_code, kExitDone) << run.err;
   }
-  expect_every_step_once("run", steps);
+  expect_every_step_once(place_, "run", steps);
   EXPECT_EQ(place_.report("run")["step"], steps);
 }
 
@@ -147,7 +127,7 @@ TEST_F(RanksSurvive, KilledRanksCostNoStepAndTheRunEndsAsItWould) {
   }
   const Finished killed = process.wait();
   ASSERT_EQ(killed.exit_code, kExitDone) << killed.err;
-  expect_every_step_once("killed", 6 * epochs);
+  expect_every_step_once(place_, "killed", 6 * epochs);
   EXPECT_GE(place_.report("killed")["ranks"]["lost"].get<int64_t>(), 3);
   EXPECT_EQ(place_.report("killed")["status"], "done");
   const auto expected = place_.losses("whole");
@@ -175,7 +155,7 @@ TEST_F(RanksSurvive, TorchrunsVariablesMakeAGroup) {
     const Finished finished = rank->wait();
     EXPECT_EQ(finished.exit_code, kExitDone) << finished.err;
   }
-  expect_every_step_once("run", 60);
+  expect_every_step_once(place_, "run", 60);
   EXPECT_EQ(place_.ledger("run", "ranks").at(0)["world"], 2);
 }
 

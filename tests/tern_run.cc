@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace tern {
@@ -96,6 +97,16 @@ std::map<int64_t, double> WorkFolder::losses(const std::string& name) const {
     if (record.contains("loss")) losses[record["step"]] = record["loss"];
   }
   return losses;
+}
+
+void expect_every_step_once(const WorkFolder& place, const std::string& name, int64_t count) {
+  std::vector<int64_t> steps;
+  for (const nlohmann::json& json : json_lines(place.run(name) / "metrics.jsonl")) {
+    if (json.contains("loss")) steps.push_back(json["step"]);
+  }
+  std::sort(steps.begin(), steps.end());
+  ASSERT_EQ(static_cast<int64_t>(steps.size()), count);
+  for (int64_t i = 0; i < count; ++i) ASSERT_EQ(steps[static_cast<size_t>(i)], i + 1);
 }
 
 }  // namespace tern

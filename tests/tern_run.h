@@ -43,4 +43,7 @@ class WorkFolder {
   ScratchFolder scratch_;
 };
 
+// By the run's metrics: no step from the first to this one is missing, and none is there twice.
+void expect_every_step_once(const WorkFolder& place, const std::string& name, int64_t count);
+
 }  // namespace tern

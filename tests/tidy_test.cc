@@ -39,6 +39,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"cloud", {"core", "storage"}},
     {"preempt", {"core"}},
     {"ranks", {"core", "storage", "preempt"}},
+    {"program", {"core", "storage", "preempt", "ranks"}},
     {"fleet", {"core", "storage", "preempt"}},
     {"model", {"core"}},
     {"image", {"core"}},
@@ -50,8 +51,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"core", "cuda", "storage", "cloud", "preempt", "ranks", "model", "image", "dataset", "loader",
       "report"}},
     {"cli",
-     {"core", "cuda", "storage", "cloud", "preempt", "ranks", "fleet", "model", "image", "dataset",
-      "import", "loader", "report", "train"}},
+     {"core", "cuda", "storage", "cloud", "preempt", "ranks", "program", "fleet", "model", "image",
+      "dataset", "import", "loader", "report", "train"}},
 };
 
 // Headers of a library that only some folders may see, so that it can be exchanged.

@@ -1,0 +1,145 @@
+// Launched runs under a real Slurm: requeued by Slurm and by us, stopped, and gone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fleet/marked_processes.h"
+#include "slurm_cluster.h"
+#include "tern_run.h"
+#include "train/exit_codes.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class LaunchesBySlurm : public testing::Test {
+ protected:
+  Finished tern(const std::vector<std::string>& words) const {
+    Process::Start start = place_.start(words);
+    start.environment = cluster_.environment();
+    start.environment["XDG_STATE_HOME"] = (place_ / "state").string();
+    return run_to_end(start);
+  }
+  nlohmann::json status(const std::string& name) const {
+    const Finished said = tern({"status", name, "--json"});
+    EXPECT_EQ(said.exit_code, kExitDone) << said.err;
+    return nlohmann::json::parse(said.out, nullptr, false);
+  }
+  nlohmann::json job_of(const std::string& name) const {
+    return status(name)["machines"][0]["slurm"];
+  }
+  std::string number_of(const std::string& name) const { return job_of(name)["job"].dump(); }
+
+  // Waits until the job was requeued so often and runs again. The job itself sees to it that this
+  // is soon; where the machine is too busy for that, Slurm would wait for two minutes.
+  bool comes_back(const std::string& name, int64_t restarts) const {
+    const std::string number = number_of(name);
+    const auto is_back = [&] {
+      const nlohmann::json job = job_of(name);
+      return job["restarts"] == restarts && job["state"] == "RUNNING";
+    };
+    if (wait_until(is_back)) return true;
+    cluster_.start_now(number);
+    return wait_until(is_back);
+  }
+  // Whether it has recorded more steps than there are now.
+  bool goes_on(const std::string& name) const {
+    const int64_t before = place_.steps_recorded(name);
+    return wait_until([&] { return place_.steps_recorded(name) > before; });
+  }
+  bool leaves_nothing(const nlohmann::json& was, size_t machines) const {
+    for (size_t i = 0; i < machines; ++i) {
+      const std::string mark = was["id"].get<std::string>() + "-" + std::to_string(i);
+      EXPECT_THAT(find_marked_processes(mark), IsEmpty());
+    }
+    EXPECT_EQ(cluster_.ask({"squeue", "-h"}), "");
+    return !fs::exists(place_ / "state/tern/slurm") && fs::is_empty(place_ / "state/tern/runs");
+  }
+
+  WorkFolder place_;
+  SlurmCluster cluster_{place_ / "slurm"};
+};
+
+TEST_F(LaunchesBySlurm, ATrainingGoesOnAfterALostNodeAndANotice) {
+  const Finished launched = tern({"launch", "run.toml", "--name", "night", "--on", "slurm", "--run",
+                                  "runs/night", "--set", "train.epochs=100000", "--detach"});
+  ASSERT_EQ(launched.exit_code, kExitDone) << launched.err;
+  ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("night") >= 20; }))
+      << tern({"logs", "night"}).out;
+  const nlohmann::json began = status("night");
+  EXPECT_EQ(began["machines"][0]["state"], "running");
+  EXPECT_EQ(tern({"connect", "night", "0", "--", "echo", "hello"}).out, "hello\n");
+
+  const std::string node = began["machines"][0]["address"];
+  cluster_.ask({"scontrol", "update", "NodeName=" + node, "State=DOWN", "Reason=lost"});
+  ASSERT_TRUE(comes_back("night", 1)) << tern({"status", "night"}).out;
+  ASSERT_TRUE(goes_on("night")) << tern({"logs", "night"}).out;
+  EXPECT_LE(place_.report("night")["steps_lost"], 1);
+
+  const Finished drilled = tern({"preempt", "night"});
+  EXPECT_EQ(drilled.exit_code, kExitDone) << drilled.err;
+  ASSERT_TRUE(comes_back("night", 2)) << tern({"status", "night"}).out;
+  ASSERT_TRUE(goes_on("night")) << tern({"logs", "night"}).out;
+  EXPECT_LE(place_.report("night")["steps_lost"], 1);
+  EXPECT_THAT(tern({"status", "night"}).out,
+              AllOf(HasSubstr("RUNNING on "), HasSubstr("requeued 2 times")));
+  EXPECT_THAT(tern({"logs", "night"}).out,
+              AllOf(HasSubstr("back to the queue"), HasSubstr("resuming")));
+
+  const Finished stopped = tern({"stop", "night"});
+  EXPECT_EQ(stopped.exit_code, kExitDone) << stopped.err;
+  EXPECT_EQ(stopped.out, "slurm-0: ended with 10\n");
+  EXPECT_EQ(place_.report("night")["status"], "stopped");
+  EXPECT_EQ(cluster_.state_of(number_of("night")), "FAILED");  // it did not end with 0
+
+  const nlohmann::json was = status("night");
+  const Finished down = tern({"down", "night"});
+  EXPECT_EQ(down.exit_code, kExitDone) << down.err;
+  EXPECT_TRUE(leaves_nothing(was, 1));
+}
+
+TEST_F(LaunchesBySlurm, AnyProgramIsRequeuedByItsExitCodeAndTakenFromTheQueue) {
+  // It leaves with 75 once, and is done when it comes again.
+  const Finished launched =
+      tern({"launch", "--name", "short", "--on", "slurm", "--detach", "--", "sh", "-c",
+            "echo machine $TERN_MACHINE of $TERN_MACHINES; test -n "
+            "\"$SLURM_RESTART_COUNT\" || exit 75"});
+  ASSERT_EQ(launched.exit_code, kExitDone) << launched.err;
+  const std::string number = number_of("short");
+  ASSERT_TRUE(wait_until([&] {
+    cluster_.start_now(number);
+    return cluster_.state_of(number) == "COMPLETED";
+  })) << tern({"status", "short"}).out;
+  const nlohmann::json done = status("short");
+  EXPECT_EQ(done["machines"][0]["state"], "ended");
+  EXPECT_EQ(done["machines"][0]["exit_code"], 0);
+  EXPECT_THAT(tern({"logs", "short"}).out, HasSubstr("machine 0 of 1\n"));
+  EXPECT_EQ(tern({"down", "short"}).exit_code, kExitDone);
+
+  // Nothing of a job that Slurm refuses is left.
+  const Finished refused = tern(
+      {"launch", "--name", "large", "--on", "slurm", "--machines", "9", "--detach", "--", "true"});
+  EXPECT_EQ(refused.exit_code, kExitUnavailable);
+  EXPECT_THAT(refused.err, HasSubstr("sbatch: "));
+  EXPECT_EQ(tern({"status", "large"}).exit_code, kExitNotFound);
+
+  // One that waits.
+  cluster_.ask({"scontrol", "update", "NodeName=n[1-3]", "State=DRAIN", "Reason=later"});
+  ASSERT_EQ(
+      tern({"launch", "--name", "later", "--on", "slurm", "--detach", "--", "true"}).exit_code,
+      kExitDone);
+  const nlohmann::json waits = status("later");
+  EXPECT_EQ(waits["machines"][0]["state"], "pending");
+  EXPECT_EQ(tern({"preempt", "later"}).exit_code, kExitPrecondition);
+  EXPECT_EQ(tern({"connect", "later"}).exit_code, kExitPrecondition);
+  EXPECT_EQ(tern({"stop", "later"}).exit_code, kExitDone);
+  EXPECT_EQ(cluster_.state_of(number_of("later")), "CANCELLED");
+  EXPECT_EQ(tern({"down", "later"}).exit_code, kExitDone);
+  EXPECT_TRUE(leaves_nothing(waits, 1));
+}
+
+}  // namespace
+}  // namespace tern

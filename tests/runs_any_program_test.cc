@@ -1,0 +1,157 @@
+// `tern program` with a real program of two ranks, which is killed in every way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "process.h"
+
+namespace tern {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Line {
+  int64_t attempt = 0;
+  int64_t rank = 0;
+  int64_t step = 0;
+  pid_t pid = 0;
+};
+
+class AnyProgram : public testing::Test {
+ protected:
+  AnyProgram() {
+    std::string folder = testing::TempDir() + "any_program_XXXXXX";
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    fs::create_directory(folder_ / "log");
+  }
+  ~AnyProgram() override { fs::remove_all(folder_); }
+
+  Process::Start start(int64_t steps, const std::string& work) const {
+    return {.command = {TERN_PROGRAM, "program", "--ranks", "2", "--run",
+                        (folder_ / "run").string(), "--work", (folder_ / work).string(), "--",
+                        "python3", TERN_SOURCE_DIR "/tests/any_program.py", std::to_string(steps),
+                        (folder_ / "log").string()}};
+  }
+  std::string report() const {
+    const Finished done =
+        run_to_end({.command = {TERN_PROGRAM, "report", (folder_ / "run").string()}});
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return done.out;
+  }
+  std::vector<Line> lines() const {
+    std::vector<Line> all;
+    for (const char* rank : {"0", "1"}) {
+      std::ifstream file(folder_ / "log" / rank);
+      for (std::string text; std::getline(file, text) && !file.eof();) {
+        Line line;
+        std::istringstream(text) >> line.attempt >> line.rank >> line.step >> line.pid;
+        all.push_back(line);
+      }
+    }
+    return all;
+  }
+  // The line of a rank that has come to a step in an attempt.
+  std::optional<Line> find(int64_t attempt, int64_t rank, int64_t step) const {
+    for (const Line& line : lines()) {
+      if (line.attempt == attempt && line.rank == rank && line.step >= step) return line;
+    }
+    return std::nullopt;
+  }
+  bool has_kept(int64_t number) const {
+    std::error_code error;
+    for (const auto& entry :
+         fs::directory_iterator(folder_ / "run" / "program" / "manifests", error)) {
+      if (std::stoll(entry.path().stem().string()) >= number) return true;
+    }
+    return false;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(AnyProgram, GoesOnFromWhatItSavedWhenARankIsKilled) {
+  Process process(start(80, "work"));
+  ASSERT_TRUE(wait_until([&] { return find(1, 1, 12).has_value(); })) << process.err_so_far();
+  kill(find(1, 1, 12)->pid, SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return find(2, 0, 25).has_value(); })) << process.err_so_far();
+  kill(find(2, 0, 25)->pid, SIGKILL);
+  const Finished done = process.wait();
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  // Of each attempt the first step is the one after what was saved.
+  for (int64_t attempt = 2; attempt <= 3; ++attempt) {
+    int64_t first = 1000;
+    for (const Line& line : lines()) {
+      if (line.attempt == attempt) first = std::min(first, line.step);
+    }
+    EXPECT_GT(first, attempt == 2 ? 10 : 20);
+    EXPECT_EQ((first - 1) % 5, 0);
+  }
+  EXPECT_TRUE(find(3, 0, 80)) << done.err;
+  EXPECT_TRUE(find(3, 1, 80));
+  const std::string told = report();
+  EXPECT_THAT(told, AllOf(HasSubstr(": done"), HasSubstr("the program has ended on all ranks"),
+                          HasSubstr("2, started 3 times"), HasSubstr("was killed by"),
+                          HasSubstr("any_program.py 80")));
+}
+
+TEST_F(AnyProgram, GoesOnOnAnotherMachineAfterEverythingWasKilled) {
+  {
+    Process process(start(100'000, "work"));
+    ASSERT_TRUE(wait_until([&] { return has_kept(2); })) << process.err_so_far();
+    const std::optional<Line> last = find(1, 0, 1);
+    process.signal(SIGKILL);
+    process.wait();
+    ASSERT_TRUE(wait_until([&] { return kill(last->pid, 0) != 0; })) << "it outlives its ranks";
+  }
+  EXPECT_THAT(report(), HasSubstr("was killed or the machine was lost"));
+  int64_t saved = 0;
+  for (const Line& line : lines()) saved = std::max(saved, line.step);
+  // Some steps more than it had done, and a folder that has nothing.
+  const Finished done = run_to_end(start(saved + 7, "other"));
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, Not(HasSubstr("begins at step 0\n")));
+  // All that it did is kept: the third begins at the end.
+  const Finished again = run_to_end(start(saved + 7, "third"));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("begins at step " + std::to_string(saved + 7)));
+}
+
+TEST_F(AnyProgram, SavesAndLeavesAtANoticeAndGoesOn) {
+  Process process(start(100'000, "work"));
+  ASSERT_TRUE(wait_until([&] { return find(1, 1, 7).has_value(); })) << process.err_so_far();
+  process.signal(SIGTERM);
+  const Finished left = process.wait();
+  EXPECT_EQ(left.exit_code, 75) << left.err;
+  EXPECT_THAT(report(), AllOf(HasSubstr(": preempted"), HasSubstr("SIGTERM"),
+                              HasSubstr("it finds what it saved")));
+  int64_t last = 0;
+  for (const Line& line : lines()) last = std::max(last, line.step);
+  const Finished done = run_to_end(start(last + 3, "other"));
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("begins at step " + std::to_string(last))) << done.err;
+}
+
+TEST_F(AnyProgram, ThatAlwaysFailsIsGivenUpWithItsOwnExitCode) {
+  const Finished failed =
+      run_to_end({.command = {TERN_PROGRAM, "program", "--run", (folder_ / "run").string(), "--",
+                              "sh", "-c", "exit 7"}});
+  EXPECT_EQ(failed.exit_code, 7) << failed.err;
+  EXPECT_THAT(failed.err, HasSubstr("not started again"));
+  EXPECT_THAT(report(), AllOf(HasSubstr(": failed"), HasSubstr("ended with exit code 7")));
+  const Finished none = run_to_end({.command = {TERN_PROGRAM, "program", "--", "no-such-program"}});
+  EXPECT_EQ(none.exit_code, 127);
+  EXPECT_THAT(none.err, HasSubstr("no-such-program cannot be started"));
+  EXPECT_EQ(run_to_end({.command = {TERN_PROGRAM, "program"}}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace tern
