@@ -48,14 +48,15 @@ function(tern_library folder)
   target_link_libraries(tern_${folder} PUBLIC tern_flags ${ARG_LINKS})
 endfunction()
 
-# tern_test(storage SOURCES a_test.cc LINKS tern_storage [LABEL unit])
+# tern_test(storage SOURCES a_test.cc LINKS tern_storage [LABEL unit] [SERIAL])
 # Each TEST is a ctest of its own, named folder.Suite.Name. LABEL is its tier: unit, e2e, slow or gpu.
+# SERIAL: no other test runs meanwhile, for tests of what a run says about its own speed.
 # A test that has a main() of its own wins over gtest_main, which is a static library.
 function(tern_test folder)
   if(NOT TERN_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "LABEL" "SOURCES;LINKS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -65,7 +66,7 @@ function(tern_test folder)
   set_target_properties(${folder}_test PROPERTIES SKIP_BUILD_RPATH OFF)
   # Listing the tests starts the program; a machine busy with two jobs can take longer than 5 s.
   gtest_discover_tests(${folder}_test TEST_PREFIX ${folder}. DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${ARG_LABEL})
+    DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${ARG_LABEL} RUN_SERIAL ${ARG_SERIAL})
 endfunction()
 
 # tern_uses_torch(tern_model) lets a target's own files include LibTorch's headers and links it to

@@ -15,9 +15,7 @@
 namespace tern {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 std::vector<std::string> with_ranks(const std::string& name, int ranks,
@@ -156,17 +154,25 @@ TEST_F(RanksObserved, ASlowNetworkIsNamedByTheVerdict) {
   EXPECT_GT(report["ranks"]["scaling"]["communication"], 0.2);
 }
 
+// A machine that others use as well can make a straggler at any moment; three times in a row it
+// does not, unless the verdict sees what is not there.
 TEST_F(RanksObserved, WithNeitherPlantedNeitherIsNamed) {
-  const Finished finished =
-      place_.tern(with_ranks("run", 2,
-                             {"--set", "train.time_limit=10s", "--set", "train.epochs=100000",
-                              "--set", "checkpoint.every=1h", "--set", "train.evaluate_every=0",
-                              "--set", "train.batch=64", "--set", "model.width=32"}));
-  ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
-  const nlohmann::json report = place_.report("run");
-  EXPECT_THAT(report["verdict"].get<std::string>(),
-              AllOf(Not(StartsWith("network-bound")), Not(StartsWith("straggler-bound: machine"))))
-      << report["ranks"];
+  std::string said;
+  for (const std::string name : {"a", "b", "c"}) {
+    const Finished finished =
+        place_.tern(with_ranks(name, 2,
+                               {"--set", "train.time_limit=10s", "--set", "train.epochs=100000",
+                                "--set", "checkpoint.every=1h", "--set", "train.evaluate_every=0",
+                                "--set", "train.batch=64", "--set", "model.width=32"}));
+    ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+    const nlohmann::json report = place_.report(name);
+    const std::string verdict = report["verdict"];
+    if (!verdict.starts_with("network-bound") && !verdict.starts_with("straggler-bound: machine")) {
+      return;
+    }
+    said += report["ranks"].dump() + "\n" + verdict + "\n";
+  }
+  ADD_FAILURE() << said;
 }
 
 TEST_F(RanksObserved, ARankThatStopsIsNamedByTheOthersBeforeItIsCalledHung) {

@@ -43,6 +43,17 @@ class RanksSurvive : public testing::Test {
     return pids;
   }
 
+  // Every step's, as near as rounding in another order leaves them.
+  void expect_losses_near(const std::string& name, const std::string& other) const {
+    const auto losses = place_.losses(name);
+    const auto expected = place_.losses(other);
+    ASSERT_EQ(losses.size(), expected.size());
+    for (const auto& [step, loss] : losses) {
+      ASSERT_TRUE(expected.contains(step)) << "step " << step;
+      ASSERT_NEAR(loss, expected.at(step), 1e-3 * expected.at(step) + 1e-4) << "step " << step;
+    }
+  }
+
   WorkFolder place_;
 };
 
@@ -68,30 +79,71 @@ double largest_difference(const std::string& a, const std::string& b) {
 }
 
 TEST_F(RanksSurvive, TwoRanksGiveTheSameBitsTwiceAndAfterAStop) {
-  const int64_t epochs = 40;
-  const int64_t steps = 6 * epochs;
-  for (const std::string name : {"a", "b"}) {
-    const Finished run = place_.tern(with_ranks(name, 2, epochs));
-    ASSERT_EQ(run.exit_code, kExitDone) << run.err;
-    expect_every_step_once(place_, name, steps);
-  }
-  EXPECT_EQ(place_.losses("a"), place_.losses("b"));
-  EXPECT_TRUE(weights("a") == weights("b"));
-
-  Process process(place_.start(with_ranks("c", 2, epochs)));
-  ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("c") >= steps / 4; }));
+  // Far from its end when it is stopped, however long this test had to wait for its turn.
+  const int64_t epochs = 2000;
+  Process process(place_.start(with_ranks("stopped", 2, epochs)));
+  ASSERT_TRUE(wait_until([&] { return place_.steps_recorded("stopped") >= 60; }))
+      << process.err_so_far();
   process.signal(SIGTERM);
   const Finished stopped = process.wait();
   ASSERT_EQ(stopped.exit_code, kExitPreempted) << stopped.err;
-  EXPECT_EQ(place_.report("c")["steps_lost"], 0);
-  ASSERT_EQ(place_.tern(with_ranks("c", 2, epochs)).exit_code, kExitDone);
-  EXPECT_EQ(place_.losses("c"), place_.losses("a"));
-  EXPECT_TRUE(weights("c") == weights("a"));
+  EXPECT_EQ(place_.report("stopped")["steps_lost"], 0);
+
+  const int64_t steps = place_.steps_recorded("stopped") + 120;
+  for (const std::string name : {"stopped", "a", "b"}) {
+    const Finished run =
+        place_.tern(with_ranks(name, 2, epochs, {"--steps", std::to_string(steps)}));
+    ASSERT_EQ(run.exit_code, kExitDone) << run.err;
+    expect_every_step_once(place_, name, steps);
+    EXPECT_EQ(place_.losses(name), place_.losses("stopped"));
+    EXPECT_TRUE(weights(name) == weights("stopped"));
+  }
 
   // As one process does it, but for rounding.
-  const Finished alone = place_.tern(with_ranks("alone", 1, epochs));
+  const Finished alone =
+      place_.tern(with_ranks("alone", 1, epochs, {"--steps", std::to_string(steps)}));
   ASSERT_EQ(alone.exit_code, kExitDone) << alone.err;
   EXPECT_LT(largest_difference(weights("a"), weights("alone")), 1e-3);
+}
+
+// What is killed goes on, and the run with it: in a world of one by the same command.
+TEST_F(RanksSurvive, WorldsOfOneToFourWithKillsTrainAsOneRankAlone) {
+  const int64_t epochs = 2000;
+  const uint64_t seed = 4;
+  int64_t steps = 0;
+  for (const int ranks : {1, 2, 3, 4, 1}) {
+    const int64_t before = steps;
+    steps += 150;
+    const std::vector<std::string> words = with_ranks(
+        "run", ranks, epochs, {"--steps", std::to_string(steps), "--set", "ranks.restarts=100"});
+    Process process(place_.start(words));
+    const size_t groups = place_.ledger("run", "ranks").size();
+    ASSERT_TRUE(wait_until([&] {
+      return place_.steps_recorded("run") > before + 20 &&
+             (ranks == 1 || place_.ledger("run", "ranks").size() > groups);
+    })) << process.err_so_far();
+    if (ranks == 1) {
+      process.signal(SIGKILL);
+    } else {
+      const std::vector<pid_t> pids = ranks_of("run");
+      kill(pids[random_value(seed, Stream::step, static_cast<uint64_t>(ranks)) % pids.size()],
+           SIGKILL);
+    }
+    Finished finished = process.wait();
+    if (ranks == 1) {
+      ASSERT_EQ(finished.exit_code, -SIGKILL) << "it had ended before";
+      finished = place_.tern(words);
+    }
+    ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+    ASSERT_EQ(place_.steps_recorded("run"), steps);
+  }
+  const Finished alone =
+      place_.tern(with_ranks("alone", 1, epochs, {"--steps", std::to_string(steps)}));
+  ASSERT_EQ(alone.exit_code, kExitDone) << alone.err;
+  expect_losses_near("run", "alone");
+  EXPECT_LT(largest_difference(weights("run"), weights("alone")), 1e-3);
+  // As many samples as the steps have, of which a killed process may have done some twice.
+  EXPECT_EQ(place_.report("run")["samples"], place_.report("alone")["samples"]);
 }
 
 TEST_F(RanksSurvive, ARunGoesOnWithAnotherNumberOfRanks) {
@@ -130,10 +182,7 @@ TEST_F(RanksSurvive, KilledRanksCostNoStepAndTheRunEndsAsItWould) {
   expect_every_step_once(place_, "killed", 6 * epochs);
   EXPECT_GE(place_.report("killed")["ranks"]["lost"].get<int64_t>(), 3);
   EXPECT_EQ(place_.report("killed")["status"], "done");
-  const auto expected = place_.losses("whole");
-  for (const auto& [step, loss] : place_.losses("killed")) {
-    ASSERT_NEAR(loss, expected.at(step), 1e-3 * expected.at(step) + 1e-4) << "step " << step;
-  }
+  expect_losses_near("killed", "whole");
   EXPECT_LT(largest_difference(weights("killed"), weights("whole")), 1e-3);
 }
 
