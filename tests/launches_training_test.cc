@@ -1,8 +1,9 @@
-// A launched training on this machine: started, drilled, gone on with, by commands that know only
-// its name.
+// A launched training, on this machine and on one that is reached by ssh and has nothing: started,
+// drilled, gone on with, by commands that know only its name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ssh_host.h"
 #include "tern_run.h"
 #include "train/exit_codes.h"
 
@@ -52,6 +53,55 @@ TEST_F(LaunchesTraining, ItIsStoppedAndGoesOnWhereItWas) {
   EXPECT_THAT(done.err, HasSubstr("local-0: ended with 0"));
   EXPECT_EQ(place_.report("night")["steps_lost"], 0);
   EXPECT_EQ(tern({"down", "night"}).exit_code, kExitDone);
+}
+
+// Its Python has a pip that brings what this machine has, in place of half a gigabyte from the net.
+TEST_F(LaunchesTraining, AMachineWithoutLibTorchFetchesItOnce) {
+  const Finished here = run_to_end({.command = {TERN_SOURCE_DIR "/scripts/find-libtorch"}});
+  ASSERT_EQ(here.exit_code, 0) << here.err;
+  const std::filesystem::path python = place_ / "far/bin/python3";
+  std::filesystem::create_directories(python.parent_path());
+  write_text(python,
+             "#!/bin/sh\n"
+             "case \"$*\" in\n"
+             "  '-m pip --version') ;;\n"
+             "  '-m pip download'*)\n"
+             "    while [ \"$1\" != -d ]; do shift; done; mkdir $2; touch $2/torch.whl ;;\n"
+             "  '-m zipfile -e'*) mkdir -p $5 && ln -s " +
+                 here.out.substr(0, here.out.size() - 1) +
+                 " $5/torch ;;\n"
+                 "  *) exit 1 ;;\n"
+                 "esac\n");
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  make_user_key(place_ / "keys");
+  const SshHost far(place_ / "far", place_ / "keys",
+                    "PATH=" + python.parent_path().string() + ":/usr/bin:/bin");
+  write_text(place_ / "known", far.known_host());
+  write_text(place_ / "config", "Host far\n  HostName 127.0.0.1\n  Port " +
+                                    std::to_string(far.port()) + "\n  IdentityFile " +
+                                    (place_ / "keys/id").string() + "\n  UserKnownHostsFile " +
+                                    (place_ / "known").string() + "\n");
+  std::filesystem::copy(place_ / "data", far.folder() / "data");
+  const auto launch = [&] {
+    Process::Start start = place_.start(
+        {"launch", "run.toml", "--name", "far", "--hosts", "far", "--set", "train.epochs=2"});
+    start.environment = {{"XDG_STATE_HOME", (place_ / "state").string()},
+                         {"XDG_RUNTIME_DIR", (place_ / "far").string()},
+                         {"TERN_SSH_CONFIG", (place_ / "config").string()}};
+    Finished finished = run_to_end(start);
+    start.command = place_.start({"down", "far"}).command;
+    EXPECT_EQ(run_to_end(start).exit_code, kExitDone);
+    return finished;
+  };
+  const Finished first = launch();
+  EXPECT_EQ(first.exit_code, kExitDone) << first.err;
+  EXPECT_THAT(first.err,
+              AllOf(HasSubstr("far: LibTorch is not there and is fetched (545 MB"),
+                    HasSubstr("far: LibTorch was fetched in "), HasSubstr("far: ended with 0")));
+  EXPECT_TRUE(std::filesystem::exists(far.folder() / "runs/far/model.safetensors"));
+  const Finished second = launch();
+  EXPECT_EQ(second.exit_code, kExitDone) << second.err;
+  EXPECT_THAT(second.err, testing::Not(HasSubstr("LibTorch")));
 }
 
 TEST_F(LaunchesTraining, MistakesAreToldBeforeAnythingStarts) {

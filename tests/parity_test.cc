@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "model/network.h"
 #include "process.h"
+#include "python_torch_half.h"
 #include "storage/safetensors.h"
 #include "tiny_data.h"
 #include "train/learner.h"
@@ -39,7 +40,7 @@ class Parity : public testing::Test {
     }
     judges_ = judges;
     at::set_num_threads(1);  // as the judge does: with another number the last digits differ
-    stand_in_for_cuda();
+    stand_in_for_cuda(torch_site(), scratch_ / "no-cuda");
   }
 
   // What the judge says of the files; null where it cannot judge.
@@ -64,20 +65,6 @@ class Parity : public testing::Test {
   std::string skip_reason_;
 
  private:
-  // PyTorch's Python half is linked to libraries of CUDA which are no part of the LibTorch we fetch
-  // (2 GB, and no GPU is used). Under their names stands a library without symbols: the judge binds
-  // lazily. Where the real ones are, they are found first.
-  void stand_in_for_cuda() {
-    fs::create_directory(scratch_ / "no-cuda");
-    for (const char* name :
-         {"libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.12",
-          "libcufile.so.0", "libcurand.so.10", "libcusparse.so.12", "libcusparseLt.so.0",
-          "libnccl.so.2", "libnvshmem_host.so.3"}) {
-      fs::create_symlink(torch_site() / "torch" / "lib" / "libtorch_global_deps.so",
-                         scratch_ / "no-cuda" / name);
-    }
-  }
-
   std::string judges_;
 };
 

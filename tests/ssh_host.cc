@@ -38,7 +38,7 @@ void make_user_key(const fs::path& keys) {
   make_key(keys / "id");
 }
 
-SshHost::SshHost(fs::path folder, const fs::path& keys)
+SshHost::SshHost(fs::path folder, const fs::path& keys, const std::string& variables)
     : folder_(std::move(folder)), port_(unused_port()) {
   fs::create_directories(folder_);
   make_key(folder_ / "host_key");
@@ -48,8 +48,8 @@ SshHost::SshHost(fs::path folder, const fs::path& keys)
                  "/host_key\nAuthorizedKeysFile " + (keys / "id.pub").string() +
                  "\nPidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\n"
                  "SetEnv HOME=" +
-                 place + " XDG_CACHE_HOME=" + place + "/cache XDG_STATE_HOME=" + place +
-                 "/state\n");
+                 place + " XDG_CACHE_HOME=" + place + "/cache XDG_STATE_HOME=" + place + "/state " +
+                 variables + "\n");
   // Root's sshd wants it, and Debian's service makes it when it starts.
   std::error_code ignored;
   if (geteuid() == 0) fs::create_directories("/run/sshd", ignored);

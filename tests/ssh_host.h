@@ -14,7 +14,8 @@ namespace tern {
 class SshHost {
  public:
   // `keys` holds the test's own key, which may log in. REQUIRES: make_user_key(keys).
-  SshHost(std::filesystem::path folder, const std::filesystem::path& keys);
+  SshHost(std::filesystem::path folder, const std::filesystem::path& keys,
+          const std::string& variables = "");
 
   int port() const { return port_; }
   const std::filesystem::path& folder() const { return folder_; }

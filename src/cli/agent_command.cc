@@ -7,10 +7,14 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "cli/become_trainer.h"
 #include "cli/command.h"
+#include "cli/find_libtorch.h"
+#include "cli/find_trainer.h"
 #include "cli/fleet_door.h"
 #include "core/system_files.h"
 #include "fleet/agent_verbs.h"
+#include "fleet/fetch_libtorch.h"
 #include "fleet/json_fields.h"
 #include "fleet/peer_address.h"
 #include "fleet/setup_commands.h"
@@ -67,6 +71,18 @@ Result<Json> setup(const Json& json, const Surroundings& surroundings, Clock& cl
   return Json{{"ran", done.ran ? 1 : 0}, {"log", done.log.string()}};
 }
 
+// Whether the trainer would find LibTorch here; fetched if it does not and that is asked for.
+Result<Json> libtorch(const Json& json, const Surroundings& surroundings, Clock& clock) {
+  // Doctor tells that there is no trainer, or that TERN_LIBTORCH is wrong.
+  const bool is_ours = find_trainer(surroundings.executable) && surroundings.libtorch.empty();
+  if (!is_ours || find_libtorch_of(surroundings, clock)) return Json{{"missing", 0}};
+  if (number_in(json, "fetch", 0) == 0) return Json{{"missing", 1}};
+  RETURN_IF_ERROR(fetch_libtorch(
+      {.target = fetched_libtorch(surroundings.cache), .version = kLibTorchVersion}, clock));
+  RETURN_IF_ERROR(find_libtorch_of(surroundings, clock));
+  return Json{{"missing", 0}};
+}
+
 Result<Json> meet(const Json& json, const Surroundings& surroundings) {
   std::string host = text_in(json, "interface");
   if (host.empty()) {
@@ -97,6 +113,7 @@ Result<Json> answer(const std::string& verb, const Json& json, const Surrounding
                     Clock& clock) {
   const AgentPlace place = agent_place(surroundings);
   if (verb == "setup") return setup(json, surroundings, clock);
+  if (verb == "libtorch") return libtorch(json, surroundings, clock);
   if (verb == "meet") return meet(json, surroundings);
   if (verb == "share") return share(json, surroundings, clock);
   ASSIGN_OR_RETURN(const AgentRequest request, parse_agent_request(json.dump()));

@@ -40,6 +40,13 @@ Error become(const std::filesystem::path& program, const Arguments& arguments,
 
 }  // namespace
 
+Result<std::filesystem::path> find_libtorch_of(const Surroundings& surroundings, Clock& clock) {
+  return find_libtorch({.given = surroundings.libtorch,
+                        .programs_folder = surroundings.executable.parent_path(),
+                        .cache_folder = surroundings.cache,
+                        .ask_python = [&clock] { return find_python_torch(clock, kPythonLimit); }});
+}
+
 Result<TrainerPrograms> find_trainer_programs(const Surroundings& surroundings) {
   TrainerPrograms programs;
   ASSIGN_OR_RETURN(programs.trainer, find_trainer(surroundings.executable));
@@ -47,12 +54,7 @@ Result<TrainerPrograms> find_trainer_programs(const Surroundings& surroundings) 
   // exec().
   RETURN_IF_ERROR(SignalWatcher::block_signals());
   SystemClock clock;
-  ASSIGN_OR_RETURN(
-      programs.libtorch,
-      find_libtorch({.given = surroundings.libtorch,
-                     .programs_folder = surroundings.executable.parent_path(),
-                     .cache_folder = surroundings.cache,
-                     .ask_python = [&clock] { return find_python_torch(clock, kPythonLimit); }}));
+  ASSIGN_OR_RETURN(programs.libtorch, find_libtorch_of(surroundings, clock));
   return programs;
 }
 

@@ -17,6 +17,9 @@ struct TrainerPrograms {
   std::filesystem::path libtorch;  // the folder that has torch/lib
 };
 
+// find_libtorch() with what this process knows of its surroundings.
+Result<std::filesystem::path> find_libtorch_of(const Surroundings& surroundings, Clock& clock);
+
 // Finds both; not_found says how to get what is missing. Signals are blocked from here on, and wait
 // for tern-train. May block for a Python that is asked for its torch.
 Result<TrainerPrograms> find_trainer_programs(const Surroundings& surroundings);

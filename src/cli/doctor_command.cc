@@ -6,15 +6,14 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/become_trainer.h"
 #include "cli/command.h"
 #include "cli/doctor_cpu.h"
 #include "cli/doctor_disk.h"
 #include "cli/doctor_findings.h"
 #include "cli/doctor_store.h"
 #include "cli/doctor_trainer.h"
-#include "cli/find_libtorch.h"
 #include "cli/find_trainer.h"
-#include "cli/python_torch.h"
 #include "core/system_files.h"
 #include "train/exit_codes.h"
 #include "train/train_flags.h"
@@ -45,7 +44,6 @@ Of a bucket: 0 runs can be kept there, else that of the first thing that fails.
 )";
 
 // Together with LibTorch's start these stay near ten seconds.
-constexpr std::chrono::seconds kPythonLimit{5};
 constexpr std::chrono::milliseconds kPeakTime{600};
 constexpr std::chrono::milliseconds kMemoryTime{500};
 
@@ -99,11 +97,7 @@ class Examination {
 
  private:
   void find_libtorch_here() {
-    const Result<std::filesystem::path> found =
-        find_libtorch({.given = around_.libtorch,
-                       .programs_folder = around_.executable.parent_path(),
-                       .cache_folder = around_.cache,
-                       .ask_python = [this] { return find_python_torch(clock_, kPythonLimit); }});
+    const Result<std::filesystem::path> found = find_libtorch_of(around_, clock_);
     if (found.has_value()) {
       findings_.libtorch = found->string();
     } else {

@@ -98,6 +98,10 @@ class Search {
 
 }  // namespace
 
+fs::path fetched_libtorch(const fs::path& cache_folder) {
+  return cache_folder / fmt::format("libtorch-{}", kLibTorchVersion);
+}
+
 Result<fs::path> find_libtorch(const LibTorchSearch& search) {
   if (!search.given.empty()) {
     // Absolute, because the path is handed on to another program.
@@ -115,8 +119,7 @@ Result<fs::path> find_libtorch(const LibTorchSearch& search) {
     places.skip("python3's torch: there is none");
   }
   if (!search.cache_folder.empty()) {
-    const fs::path fetched = search.cache_folder / fmt::format("libtorch-{}", kLibTorchVersion);
-    if (auto root = places.look("fetched", fetched)) return *root;
+    if (auto root = places.look("fetched", fetched_libtorch(search.cache_folder))) return *root;
   }
   return places.not_found();
 }

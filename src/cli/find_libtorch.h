@@ -26,4 +26,7 @@ struct LibTorchSearch {
 // that does not fit is passed over. not_found says what was looked at and what to do.
 Result<std::filesystem::path> find_libtorch(const LibTorchSearch& search);
 
+// Where a fetched one is: the folder that has torch/ in it.
+std::filesystem::path fetched_libtorch(const std::filesystem::path& cache_folder);
+
 }  // namespace tern

@@ -5,6 +5,7 @@
 
 #include "core/token.h"
 #include "fleet/agent_call.h"
+#include "fleet/fetch_libtorch.h"
 #include "fleet/json_fields.h"
 #include "fleet/meeting.h"
 #include "fleet/on_all.h"
@@ -57,6 +58,7 @@ class Launch {
 
   Status bring_tern();
   Result<Json> prepare(size_t i);
+  Status bring_libtorch(size_t i);
   Status meet();
   Status start();
 
@@ -106,10 +108,27 @@ Result<Json> Launch::prepare(size_t i) {
     setup_.tell(fmt::format("{}: setup {}", name(i), ran ? "done" : "was done before"));
   }
   if (setup_.needs_trainer) {
+    RETURN_IF_ERROR(bring_libtorch(i));
     RETURN_IF_ERROR(pass_doctor(shells_[i], tern, stop_));
     setup_.tell(fmt::format("{}: doctor finds nothing that stops it", name(i)));
   }
   return Json();
+}
+
+// Found where its user has it, or fetched once.
+Status Launch::bring_libtorch(size_t i) {
+  const std::string& tern = run_.machines[i].tern;
+  ASSIGN_OR_RETURN(const Json found,
+                   ask_agent(shells_[i], tern, {"libtorch", {{"fetch", 0}}}, stop_));
+  if (number_in(found, "missing", 0) == 0) return {};
+  setup_.tell(fmt::format(
+      "{}: LibTorch is not there and is fetched ({} MB, with a GPU 4.7 GB); that is done once",
+      name(i), kLibTorchDownloadMb));
+  const Nanoseconds began = clock_.now();
+  RETURN_IF_ERROR(ask_agent(shells_[i], tern, {"libtorch", {{"fetch", 1}}, kSetupMax}, stop_));
+  setup_.tell(fmt::format("{}: LibTorch was fetched in {:.0f} s", name(i),
+                          to_seconds(clock_.now() - began)));
+  return {};
 }
 
 // Machines that train one run must see the same run, and each other.
