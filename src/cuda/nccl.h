@@ -41,8 +41,8 @@ class Nccl {
     int (*get_version)(int* version);
     int (*get_id)(NcclId* id);
     int (*init)(NcclComm* comm, int world, NcclId id, int rank);
-    int (*all_reduce)(const void* from, void* to, size_t count, int type, int reduction, NcclComm comm,
-                      void* stream);
+    int (*all_reduce)(const void* from, void* to, size_t count, int type, int reduction,
+                      NcclComm comm, void* stream);
     int (*broadcast)(const void* from, void* to, size_t count, int type, int root, NcclComm comm,
                      void* stream);
     int (*get_async_error)(NcclComm comm, int* error);
