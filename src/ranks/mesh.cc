@@ -137,7 +137,7 @@ void Mesh::take_word(PeerWord word) {
     case PeerWord::Kind::went:
       here_.erase(machine);
       election_.went(machine);
-      if (machine == leader_) leader_is_dead_ = word.is_dead;
+      if (machine == leader_) leader_is_dead_ = word.is_dead && leader_could_take_over_;
       return;
     case PeerWord::Kind::failed:
       setup_.log->warn("ranks", "another machine's supervisor does not let this one in",
@@ -152,6 +152,7 @@ void Mesh::take_word(PeerWord word) {
       if (word.state.run_has_ended) run_has_ended_ = true;
       if (leads()) return;
       if (word.state.leader >= 0) leader_ = word.state.leader;
+      leader_could_take_over_ = are_most();
       if (here_.contains(leader_)) leader_is_dead_ = false;
       workers_ = word.state.workers;
       return;
@@ -177,6 +178,7 @@ void Mesh::note_end(int64_t machine) {
 void Mesh::take_event(const RankEvent& event) {
   if (event.kind == RankEvent::Kind::formed && event.group.rank == 0) {
     leader_ = event.who.machine;
+    leader_could_take_over_ = event.group.may_take_over;
     leader_is_dead_ = false;
   }
   if (event.kind == RankEvent::Kind::stranger || event.who.machine == machine_) {
@@ -222,7 +224,7 @@ void Mesh::lead(Nanoseconds now) {
   }
   if (setup_.options.max > 0) max = setup_.options.max;
   max = std::max<int64_t>(max, 1);
-  const bool may_take_over = !setup_.place || has_most() || leader_is_dead_;
+  const bool may_take_over = !setup_.place || leader_is_dead_ || are_most();
   const std::tuple wish(expected, max, may_take_over);
   if (std::exchange(wish_, wish) == wish) return;
   server_->order([=](RankHub& hub, Nanoseconds at) {
@@ -231,11 +233,9 @@ void Mesh::lead(Nanoseconds now) {
   });
 }
 
-bool Mesh::has_most() const {
-  const int64_t working = setup_.place->working;
-  const auto here =
-      std::ranges::count_if(here_, [working](const auto& entry) { return entry.first < working; });
-  return 2 * here > working;
+bool Mesh::are_most() const {
+  const MeshPlace& place = *setup_.place;
+  return tern::are_most(here_, place.working, static_cast<int64_t>(place.peers.size()));
 }
 
 void Mesh::post(Notice notice, bool to_all) {

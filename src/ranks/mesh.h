@@ -93,7 +93,8 @@ class Mesh {
   void tell_state(Nanoseconds now);
   void send(int64_t machine, const Bytes& frame);
   bool leads() const { return election_.hub() == machine_; }
-  bool has_most() const;
+  // REQUIRES: the machine is one of several.
+  bool are_most() const;
   RosterRules rules() const;
 
   const MeshSetup setup_;
@@ -107,6 +108,8 @@ class Mesh {
   PeerState told_;
   Nanoseconds told_at_{0};
   int64_t leader_ = -1;  // the machine of the last leader
+  // It was with most machines: it may have had the run when it died.
+  bool leader_could_take_over_ = false;
   bool leader_is_dead_ = false;
   bool should_work_ = false;
   bool run_has_ended_ = false;

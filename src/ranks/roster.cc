@@ -194,7 +194,10 @@ std::vector<uint64_t> Roster::in_order() const {
 void Roster::form() {
   const std::vector<uint64_t> order = in_order();
   RankGroup group{.generation = ++generation_, .world = static_cast<int64_t>(order.size())};
-  group.may_take_over = may_take_over_ || leader_is_dead_;
+  // A dead leader leaves the run to its group only if it could have it: one that is cut off from
+  // most machines may have lost it to theirs before it died.
+  group.may_take_over = may_take_over_ || (leader_is_dead_ && leader_could_take_over_);
+  leader_could_take_over_ = group.may_take_over;
   bool all_equal = true;
   std::pair<int64_t, int64_t> newest(-1, -1);
   for (const uint64_t id : order) {

@@ -74,7 +74,8 @@ class Roster {
   // So many ranks are there or will come, and so many may take part.
   void expect(int64_t ranks, int64_t max, Nanoseconds now);
   // Whether the leader of a new generation may take the run from its holder, though the last leader
-  // is not known to be dead. It may unless told otherwise.
+  // is not known to be dead. It may unless told otherwise. Where it may not, the death of a leader
+  // that could take the run itself is enough.
   void allow_take_over(bool may) { may_take_over_ = may; }
   // To be called several times within each of the rules' times.
   void tick(Nanoseconds now);
@@ -114,6 +115,7 @@ class Roster {
   bool all_have_left_ = false;  // on purpose: who still waits was not needed
   bool may_take_over_ = true;
   bool leader_is_dead_ = false;  // the last one, for all that is known
+  bool leader_could_take_over_ = false;
   int64_t generation_ = 0;
   int64_t world_ = 0;
   bool over_told_ = false;

@@ -420,6 +420,27 @@ TEST_F(RosterTest, TheRunIsTakenFromADeadLeaderAndNotFromOneThatIsCutOff) {
   EXPECT_TRUE(may_take_over_after("cut 1", true));
 }
 
+// Most machines are on the other side of a cut, and have taken the run: that a leader who was left
+// behind has noticed and ended says nothing of theirs.
+TEST_F(RosterTest, TheDeathOfALeaderThatWasCutOffGivesTheRunToNobody) {
+  for (const char* end_of_leader : {"lose 2", "leave 2"}) {
+    roster_.emplace(kTwo);
+    for (const char* event : {"enter 1", "enter 2", "join 1", "join 2"}) happen(event);
+    roster_->allow_take_over(false);
+    for (const char* event : {"cut 1", "join 2 5"}) happen(event);
+    roster_->take_actions();
+    happen(end_of_leader);
+    for (const char* event : {"enter 3", "join 3", "expect 1"}) happen(event);
+    int formed = 0;
+    for (const RosterAction& action : roster_->take_actions()) {
+      if (action.kind != RosterAction::Kind::formed) continue;
+      ++formed;
+      EXPECT_FALSE(action.group.may_take_over) << end_of_leader;
+    }
+    EXPECT_EQ(formed, 1) << end_of_leader;
+  }
+}
+
 TEST_F(RosterTest, EventsOfTheUnknownAreIgnored) {
   tell(kTwo, {{"join 5 3", ""}, {"lose 5", ""}, {"leave 5", ""}, {"withdraw 5", ""}});
 }

@@ -4,6 +4,9 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace tern {
 namespace {
 
@@ -90,6 +93,32 @@ TEST_F(StaffingTest, WithoutASpareThePlaceIsKept) {
   EXPECT_EQ(after(std::chrono::seconds(600)), "0 1");
   is(2, Doing::resting);
   EXPECT_EQ(after(kAtOnce), "0 2");
+}
+
+// Both sides of each cut: at most one may be most.
+TEST(Most, OfTwoSidesOfACutAtMostOneHasMostMachinesAndASpareCounts) {
+  const auto are = [](std::vector<int64_t> machines, int64_t working, int64_t all) {
+    Staffing::Here here;
+    Staffing::Here others;
+    for (int64_t machine = 0; machine < all; ++machine) {
+      const bool is_here = std::ranges::find(machines, machine) != machines.end();
+      (is_here ? here : others)[machine] = {.machine = machine};
+    }
+    EXPECT_FALSE(are_most(here, working, all) && are_most(others, working, all));
+    return are_most(here, working, all);
+  };
+  EXPECT_TRUE(are({0, 1, 2}, 4, 4));
+  EXPECT_FALSE(are({0, 1}, 4, 4));
+  EXPECT_FALSE(are({0}, 2, 2));
+  // A spare has stepped in.
+  EXPECT_TRUE(are({0, 2}, 2, 3));
+  EXPECT_FALSE(are({1}, 2, 3));
+  // It has, and another machine is cut off from the rest.
+  EXPECT_TRUE(are({0, 1, 4}, 4, 5));
+  // Only the spares are gone.
+  EXPECT_TRUE(are({0, 1}, 2, 4));
+  EXPECT_TRUE(are({0}, 1, 2));
+  EXPECT_FALSE(are({0, 2}, 2, 4));
 }
 
 }  // namespace
