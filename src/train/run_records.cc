@@ -49,6 +49,35 @@ std::string spans_json(const SpanTimes& spans) {
   return text + "}";
 }
 
+nlohmann::json step_lines_json(const std::deque<StepLine>& lines, size_t count) {
+  nlohmann::json array = nlohmann::json::array();
+  for (size_t i = lines.size() - std::min(count, lines.size()); i < lines.size(); ++i) {
+    const StepLine& line = lines[i];
+    array.push_back(
+        {line.step, line.epoch, line.learning_rate, line.loss, line.top1, line.samples});
+  }
+  return array;
+}
+
+std::vector<StepLine> parse_step_lines(const nlohmann::json& lines) {
+  constexpr size_t kFields = 6;
+  std::vector<StepLine> parsed;
+  for (const nlohmann::json& line : lines) {
+    const bool is_line = line.is_array() && line.size() == kFields &&
+                         std::ranges::all_of(line, [](const auto& each) {
+                           return each.is_number();
+                         });
+    if (!is_line) continue;
+    parsed.push_back({.step = line[0],
+                      .epoch = line[1],
+                      .learning_rate = line[2],
+                      .loss = line[3],
+                      .top1 = line[4],
+                      .samples = line[5]});
+  }
+  return parsed;
+}
+
 Result<std::unique_ptr<RunRecords>> RunRecords::open(ObjectStore& run, Clock& clock, Log& log,
                                                      Process process) {
   const int64_t price = process.price_microusd_per_hour;

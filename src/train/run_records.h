@@ -35,6 +35,11 @@ struct StepLine {
   std::string communication;  // of several ranks: what it cost, as JSON (rank_book.h); or empty
 };
 
+// The newest of them, and back, without what they cost: for another rank, whose records lack them.
+// A line that is none is left out.
+nlohmann::json step_lines_json(const std::deque<StepLine>& lines, size_t count);
+std::vector<StepLine> parse_step_lines(const nlohmann::json& lines);
+
 struct Evaluation {
   double loss = 0;
   double top1 = 0;

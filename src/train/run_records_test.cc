@@ -51,6 +51,32 @@ TEST_F(RunRecordsTest, ALossComesBackToItsBits) {
   EXPECT_EQ(lines[0]["lr"].get<double>(), 1.0 / 3);
 }
 
+// A leader that was a step behind when the group broke writes the line that another rank has.
+TEST_F(RunRecordsTest, TheNewestLinesGoToAnotherRankToTheBitAndNothingElseIsTakenForOne) {
+  const auto silent = RunRecords::silent(run_, clock_, log_);
+  for (int64_t step = 1; step <= 10; ++step) {
+    silent->step({.step = step,
+                  .epoch = 1,
+                  .learning_rate = 1.0 / 3,
+                  .loss = 0.1 * static_cast<double>(step),
+                  .top1 = 0.5,
+                  .samples = 24});
+  }
+  nlohmann::json told = nlohmann::json::parse(step_lines_json(silent->remembered(), 2).dump());
+  told.insert(told.begin(), {nullptr, 3, nlohmann::json::array({1, 2}),
+                             nlohmann::json::array({9, 1, 1.0, nullptr, 0.5, 24})});
+  const std::vector<StepLine> heard = parse_step_lines(told);
+  ASSERT_EQ(heard.size(), 2U);
+  for (const StepLine& line : heard) records_->step(line);
+  const auto lines = metrics();
+  EXPECT_EQ(lines[0]["step"], 9);
+  EXPECT_EQ(lines[1]["step"], 10);
+  EXPECT_EQ(heard[1].loss, 0.1 * 10);
+  EXPECT_EQ(lines[1]["lr"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(lines[1]["samples"], 24);
+  EXPECT_TRUE(step_lines_json({}, 2).empty());
+}
+
 TEST_F(RunRecordsTest, AnEpochWithoutEvaluationHasNoTestFields) {
   const Evaluation test{.loss = 0.5, .top1 = 0.9, .top5 = 1, .samples = 10};
   records_->epoch(1, 10, 0.7, 0.8, nullptr);

@@ -149,6 +149,7 @@ class Trainer {
   Status share_state(int64_t source, const Status& begun, bool has_tensors);
   Result<Bytes> pack_state(bool has_tensors);
   Status adopt_state(const Bytes& packed);
+  void take_lines(const nlohmann::json& header, int64_t before);
 
   Status restore(const ResumePoint& point);
   Result<std::optional<ResumePoint>> find_branch();

@@ -15,6 +15,8 @@ namespace {
 
 // For a store that cannot be reached.
 constexpr Milliseconds kBetweenTries{1'000};
+// Ranks go in step: one is ahead by one, or by what a GPU has not told yet.
+constexpr size_t kLinesShared = 64;
 
 // Stops as soon as one of two does.
 class EitherStop {
@@ -258,8 +260,23 @@ Result<Bytes> Trainer::pack_state(bool has_tensors) {
     blobs.push_back(std::move(tensors));
   }
   ASSIGN_OR_RETURN(const std::string text, state_text(blobs));
-  return pack({{"state", text}, {"saved_step", saved_step_.value_or(-1)}},
+  return pack({{"state", text},
+               {"saved_step", saved_step_.value_or(-1)},
+               {"lease", lease_},
+               {"lines", step_lines_json(records_->remembered(), kLinesShared)}},
               has_tensors ? blobs[0] : Bytes());
+}
+
+// Steps that the source has finished and this rank has not, because one was lost on the way: they
+// are done, but not yet in the records of whoever leads. One of another holder's line has written
+// its own.
+void Trainer::take_lines(const nlohmann::json& header, int64_t before) {
+  const bool is_same_line = header.value("lease", int64_t{-1}) == lease_;
+  if (records_ == nullptr || (!records_->is_silent() && !is_same_line)) return;
+  for (const StepLine& line : parse_step_lines(header.value("lines", nlohmann::json::array()))) {
+    const bool is_missing = line.step > before && line.step > recorded_step_;
+    if (is_missing && line.step <= state_.step) records_->step(line);
+  }
 }
 
 Status Trainer::adopt_state(const Bytes& packed) {
@@ -288,8 +305,10 @@ Status Trainer::adopt_state(const Bytes& packed) {
     ASSIGN_OR_RETURN(const Safetensors state, gather_tensors(json, blobs, joined));
     RETURN_IF_ERROR(learner_->load(state));
   }
+  const int64_t before = has_state_ ? state_.step : -1;
   state_ = text.state;
   state_is_saved_ = false;
+  take_lines(header, before);
   const int64_t saved = header.value("saved_step", int64_t{-1});
   saved_step_ = saved >= 0 ? std::optional(saved) : std::nullopt;
   return {};
