@@ -179,6 +179,16 @@ TEST(ReportTextTest, StepsLostWithoutAnInterruptionSayByWhat) {
   EXPECT_THAT(format_report(report), HasSubstr("interruptions  2, 9 steps lost\n"));
 }
 
+TEST(ReportTextTest, TheMachinesThatARunWentThroughAreNamedInOrder) {
+  RunReport report;
+  report.interruptions = 2;
+  report.steps_lost = 9;
+  report.processes = {{.host = "a"}, {.host = "a"}, {.host = "b"}};
+  EXPECT_THAT(format_report(report), HasSubstr("interruptions  2, 9 steps lost; on a, b\n"));
+  for (const char* host : {"c", "d", "e", "f", "g"}) report.processes.push_back({.host = host});
+  EXPECT_THAT(format_report(report), HasSubstr("9 steps lost; on a, b, ..., e, f, g\n"));
+}
+
 TEST(ReportTextTest, AnythingFitsAScreenAndMovesNoCursor) {
   const std::string tall =
       "\x1b[2J" + std::string(300, 'x') + "\n" + std::string(500, ' ') + "\xC3\xA4";

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Limits {
 };
 constexpr size_t kWarnings = 2;
 constexpr size_t kHostColumns = 20;
+constexpr ptrdiff_t kHostsShown = 6;
 constexpr size_t kEndedColumns = 34;
 
 // Rows that only some runs have take their lines from those that can be shorter, the least missed
@@ -89,12 +91,29 @@ std::string throughput_text(const RunReport& report) {
   return text;
 }
 
+// The machines that a run was led from, in order: "; on a, b, a". Empty if it was one all along.
+std::string way_text(const std::vector<ProcessLine>& processes) {
+  std::vector<std::string> hosts;
+  for (const ProcessLine& process : processes) {
+    if (process.host.empty() || (!hosts.empty() && hosts.back() == process.host)) continue;
+    hosts.push_back(process.host);
+  }
+  if (hosts.size() < 2) return "";
+  // Of a long way where it began and where it led to.
+  if (std::ssize(hosts) > kHostsShown) {
+    hosts.erase(hosts.begin() + 2, hosts.end() - (kHostsShown - 3));
+    hosts.insert(hosts.begin() + 2, "...");
+  }
+  return fmt::format("; on {}", fmt::join(hosts, ", "));
+}
+
 std::string interruptions_text(const RunReport& report) {
   if (report.interruptions == 0 && report.steps_lost == 0) return "none";
   const std::string lost = fmt::format("{} step{} lost", format_count(report.steps_lost),
                                        report.steps_lost == 1 ? "" : "s");
   if (report.interruptions > 0) {
-    return fmt::format("{}, {}", format_count(report.interruptions), lost);
+    return fmt::format("{}, {}{}", format_count(report.interruptions), lost,
+                       way_text(report.processes));
   }
   return fmt::format("none, but {} to a save that failed or a checkpoint that was damaged", lost);
 }
