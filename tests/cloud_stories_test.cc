@@ -170,6 +170,101 @@ TEST_F(CloudStories, ARunMovesFromS3ToAzureToGoogleAndLosesNothing) {
   expect_same_as_in_a_folder(runs[2]);
 }
 
+// The commands of a run by two ranks on hosts of their own: each has a name, and processes that it
+// sees alone and that die with it.
+class CloudHosts : public CloudStories {
+ protected:
+  void SetUp() override {
+    const Finished tried = run_to_end(on("cloud-a", {{"true"}, {}, {}}));
+    if (tried.exit_code != 0) GTEST_SKIP() << "no host can be made here: " << tried.err;
+  }
+
+  static Process::Start on(const std::string& host, Process::Start what) {
+    std::vector<std::string> words = {"unshare",      "--uts",       "--pid",
+                                      "--fork",       "--kill-child", "--mount-proc",
+                                      "sh",           "-c",          R"(hostname "$0"; exec "$@")",
+                                      host};
+    words.insert(words.end(), what.command.begin(), what.command.end());
+    what.command = std::move(words);
+    return what;
+  }
+  // Without dropout, which is random by rank. Whoever comes from another host cannot know that the
+  // holder is dead.
+  static std::vector<std::string> train_two(const std::string& run,
+                                            const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words =
+        train(run, {"--ranks", "2", "--set", "model.dropout=0", "--set", "lease.term=2s"});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // `unshare` itself ends with SIGKILL and passes nothing on.
+  static pid_t first_process(const Process& host) {
+    const std::string pid = std::to_string(host.pid());
+    return std::stoi(read_text("/proc/" + pid + "/task/" + pid + "/children"));
+  }
+  bool saves(const std::string& run) const {
+    const size_t before = pieces(run);
+    return wait_until([&] { return pieces(run) > before + kSavesSeen; });
+  }
+  // As those of two ranks that nobody disturbed, but for rounding: for a moment one may be alone.
+  void expect_losses_of_two(const std::string& run) const {
+    const Finished whole = tern(train_two("two"));
+    ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+    const auto expected = place_.losses("two");
+    const auto losses = this->losses(run);
+    ASSERT_EQ(losses.size(), static_cast<size_t>(kSteps));
+    for (const auto& [step, loss] : losses) {
+      ASSERT_NEAR(loss, expected.at(step), 1e-3 * expected.at(step) + 1e-4) << "step " << step;
+    }
+  }
+};
+
+TEST_F(CloudHosts, ARunOfTwoRanksDiesOnOneHostGoesOnOnAnotherAndOnAnotherCloudAndIsOneRun) {
+  const std::vector<ServerKind> kinds = {ServerKind::versitygw, ServerKind::strict_gcs};
+  if (const std::string why = missing_one_of(kinds); !why.empty()) GTEST_SKIP() << why;
+  const std::string s3 = serve(kinds[0]).address("bucket") + "/demo";
+  const std::string google = serve(kinds[1]).address("bucket") + "/demo";
+  {
+    Process host(on("cloud-a", start(train_two(s3, {"--create"}))));
+    ASSERT_TRUE(saves(s3)) << host.err_so_far();
+    host.signal(SIGKILL);
+    EXPECT_EQ(host.wait().exit_code, -SIGKILL);
+  }
+  {
+    Process host(on("cloud-b", start(train_two(s3))));
+    ASSERT_TRUE(saves(s3)) << host.err_so_far();
+    kill(first_process(host), SIGTERM);
+    const Finished told = host.wait();
+    EXPECT_EQ(told.exit_code, kExitPreempted) << told.err;
+    EXPECT_THAT(told.err, AllOf(HasSubstr("on machine cloud-a"), HasSubstr("resuming")));
+    EXPECT_THAT(told.out, HasSubstr("0 steps lost"));
+  }
+  const Finished copied = tern({"run", "copy", s3, google, "--create"});
+  ASSERT_EQ(copied.exit_code, kExitDone) << copied.err;
+  const Finished finished = run_to_end(on("cloud-c", start(train_two(google))));
+  ASSERT_EQ(finished.exit_code, kExitDone) << finished.err;
+
+  const auto report = json_of({"report", google, "--json"});
+  EXPECT_EQ(report["status"], "done");
+  EXPECT_EQ(report["step"], kSteps);
+  EXPECT_EQ(report["interruptions"], 2);
+  EXPECT_EQ(report["ranks"]["world"], 2);
+  const auto& lives = report["processes"];
+  ASSERT_EQ(lives.size(), 3U) << lives;
+  EXPECT_EQ(lives[0]["host"], "cloud-a");
+  EXPECT_EQ(lives[0]["ended"], "killed without a word");
+  EXPECT_EQ(lives[1]["host"], "cloud-b");
+  EXPECT_THAT(lives[1]["ended"].get<std::string>(), HasSubstr("preempted"));
+  EXPECT_EQ(lives[2]["host"], "cloud-c");
+  EXPECT_GT(lives[1]["first_step"], 0);
+  EXPECT_EQ(lives[0]["last_step"].get<int64_t>() - lives[1]["first_step"].get<int64_t>(),
+            report["steps_lost"]);
+  EXPECT_EQ(lives[2]["first_step"], lives[1]["last_step"]);
+  EXPECT_EQ(lives[2]["last_step"], kSteps);
+  EXPECT_THAT(done({"report", google}).out, HasSubstr("on cloud-a, cloud-b, cloud-c"));
+  expect_losses_of_two(google);
+}
+
 TEST_F(CloudStories, ARunUnderWayIsLookedAtAndNotTakenOrCopied) {
   if (const std::string why = missing_one_of({ServerKind::versitygw}); !why.empty()) {
     GTEST_SKIP() << why;
