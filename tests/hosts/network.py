@@ -42,6 +42,13 @@ class Host:
     def of_tern(self):
         return [(pid, line) for pid, line in self.processes() if "tern" in line.split(" ")[0]]
 
+    def temporary_files(self):
+        """Names below its /tmp; nothing of a host that is down."""
+        for pid, _ in self.processes():
+            with contextlib.suppress(OSError):
+                return sorted(entry.name for entry in pathlib.Path(f"/proc/{pid}/root/tmp").iterdir())
+        return []
+
     def listening(self):
         """Local addresses that something listens on."""
         text = run(["ip", "netns", "exec", self.namespace, "ss", "-Hltn"]).stdout
@@ -100,7 +107,8 @@ class Network:
             run(["ip", "-n", namespace, "link", "set", "eth0", "up"])
         config, known = [], []
         for host in self.machines:
-            self._start_sshd(host, keys)
+            make_key(host.folder / "host_key")
+            self.start(host)
             public = (host.folder / "host_key.pub").read_text().split()
             known.append(f"{host.address} {public[0]} {public[1]}")
             config.append(f"Host {host.name}\n  HostName {host.address}")
@@ -112,9 +120,11 @@ class Network:
     def _port(self, host):
         return f"tern{self.id}v{host.number}"
 
-    def _start_sshd(self, host, keys):
-        make_key(host.folder / "host_key")
+    def start(self, host):
+        """As by its power button: its disk is as it was, its /tmp is empty."""
+        self.heal(host)
         folder = host.folder
+        keys = self.root / "keys"
         (folder / "sshd_config").write_text(
             f"ListenAddress {host.address}\nHostKey {folder}/host_key\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {keys}/id.pub\nStrictModes no\nPasswordAuthentication no\n"
@@ -132,6 +142,16 @@ class Network:
         while "Server listening" not in (folder / "sshd.log").read_text():
             if time.time() > end or host.sshd.poll() is not None:
                 raise RuntimeError(f"sshd of {host.name}: {(folder / 'sshd.log').read_text()}")
+            time.sleep(0.02)
+
+    def stop(self, host):
+        """Its power fails: nobody is told."""
+        self.cut(host)
+        os.killpg(host.sshd.pid, signal.SIGKILL)
+        host.sshd.wait()
+        host.sshd = None
+        end = time.time() + 10
+        while host.processes() and time.time() < end:
             time.sleep(0.02)
 
     def cut(self, host):
