@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "storage/file_door.h"
 
@@ -19,16 +21,23 @@ namespace tern {
 namespace {
 
 // Without the current folder in the path: a types.py or torch/ that lies there is not the answer.
+// What follows the first line is for whoever wants to know for how long the answer holds: an
+// installation changes one of these folders, or makes the user's own. The dot says that it is all.
 constexpr char kQuestion[] = R"(
 import sys
 sys.path = [p for p in sys.path if p]
 import importlib.util
 spec = importlib.util.find_spec("torch")
-if spec and spec.submodule_search_locations:
-    print(list(spec.submodule_search_locations)[0])
+found = list(spec.submodule_search_locations or []) if spec else []
+print(found[0] if found else "", flush=True)
+import os, site
+for place in [sys.executable, site.getusersitepackages()] + sys.path:
+    print(os.path.abspath(place))
+print(".")
 )";
 
-constexpr size_t kAnswerBytesMax = 4096;  // PATH_MAX
+constexpr size_t kAnswerBytesMax = 64 << 10;
+constexpr std::string_view kWhole = ".";
 
 // Starts python3 with its output into `out`; 0 if there is none. It gets no signal meant for us: in
 // a process group of its own it does not hear Ctrl-C, which would look like a Python without torch.
@@ -74,9 +83,23 @@ std::string read_until(int in, Clock& clock, Nanoseconds deadline) {
   return "";
 }
 
+PythonAnswer parse_answer(const std::string& text) {
+  std::istringstream lines(text);
+  PythonAnswer answer;
+  std::string line;
+  if (std::getline(lines, line) && !line.empty()) answer.torch = line;
+  while (std::getline(lines, line)) answer.looked_at.emplace_back(line);
+  if (answer.looked_at.empty() || answer.looked_at.back() != kWhole) {
+    answer.looked_at.clear();
+  } else {
+    answer.looked_at.pop_back();
+  }
+  return answer;
+}
+
 }  // namespace
 
-std::optional<std::filesystem::path> find_python_torch(Clock& clock, Nanoseconds limit) {
+std::optional<PythonAnswer> ask_python(Clock& clock, Nanoseconds limit) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
   const FileDescriptor in(ends[0]);
@@ -93,9 +116,13 @@ std::optional<std::filesystem::path> find_python_torch(Clock& clock, Nanoseconds
   kill(child, SIGKILL);
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  const std::string folder = answer.substr(0, answer.find('\n'));
-  if (folder.empty()) return std::nullopt;
-  return folder;
+  if (answer.empty()) return std::nullopt;
+  return parse_answer(answer);
+}
+
+std::optional<std::filesystem::path> find_python_torch(Clock& clock, Nanoseconds limit) {
+  const std::optional<PythonAnswer> answer = ask_python(clock, limit);
+  return answer ? answer->torch : std::nullopt;
 }
 
 }  // namespace tern

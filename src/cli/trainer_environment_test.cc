@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "cli/become_trainer.h"
 #include "storage/disk_store.h"
 #include "storage/faulty_store.h"
 #include "storage/memory_store.h"
@@ -64,6 +65,18 @@ TEST(TrainerEnvironment, MoreThreadsThanCoresWaitPassively) {
   EXPECT_EQ(value(changes, "OMP_WAIT_POLICY"), "passive");
   EXPECT_EQ(value(changes, "KMP_BLOCKTIME"), "0");
   EXPECT_EQ(value(changes, "GOMP_SPINCOUNT"), "0");
+}
+
+TEST(TrainerEnvironment, LargePagesAreAskedForUnlessTheUserTunesTheAllocator) {
+  Surroundings around;
+  static constexpr char kTunables[] = "GLIBC_TUNABLES";
+  EXPECT_EQ(value(trainer_changes(around, {}, {}), kTunables), "glibc.malloc.hugetlb=1");
+  around.cloud.variable = [](const std::string& name) -> std::optional<std::string> {
+    return name == kTunables ? std::optional<std::string>("glibc.malloc.check=3") : std::nullopt;
+  };
+  for (const EnvironmentChange& change : trainer_changes(around, {}, {})) {
+    EXPECT_NE(change.name, kTunables);
+  }
 }
 
 TEST(TrainerEnvironment, TheRecordedThreadsAreThoseOfTheRunFolder) {
