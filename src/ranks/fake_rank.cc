@@ -1,7 +1,7 @@
 // A rank without LibTorch, for the supervisor's tests: its steps are barriers on the keys, and its
 // state is their number. Each step adds a line to FOLDER/ID: generation, rank, world, step, pid.
 //
-//   fake_rank FOLDER [--steps N] [--crash ID] [--exit ID CODE]
+//   fake_rank FOLDER [--steps N] [--crash ID] [--exit ID CODE] [--late ID]
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/clock.h"
@@ -29,6 +30,7 @@ struct Wishes {
   int64_t crash = -1;  // the id that dies at its start
   int64_t exit = -1;   // the id that ends at its start...
   int exit_code = 0;   // ...with this
+  int64_t late = -1;   // the id that enters when those before it have left, which end after it
 };
 
 Wishes parse(const std::vector<std::string>& words) {
@@ -36,12 +38,25 @@ Wishes parse(const std::vector<std::string>& words) {
   for (size_t i = 1; i + 1 < words.size(); ++i) {
     if (words[i] == "--steps") wishes.steps = std::stoll(words[i + 1]);
     if (words[i] == "--crash") wishes.crash = std::stoll(words[i + 1]);
+    if (words[i] == "--late") wishes.late = std::stoll(words[i + 1]);
     if (words[i] == "--exit" && i + 2 < words.size()) {
       wishes.exit = std::stoll(words[i + 1]);
       wishes.exit_code = std::stoi(words[i + 2]);
     }
   }
   return wishes;
+}
+
+std::string mark(const Wishes& wishes, std::string_view what, int64_t id) {
+  return fmt::format("{}/{}{}", wishes.folder, what, id);
+}
+
+void put_mark(const Wishes& wishes, std::string_view what, int64_t id) {
+  std::ofstream(mark(wishes, what, id)) << "";
+}
+
+void wait_for_mark(const Wishes& wishes, std::string_view what, int64_t id, Clock& clock) {
+  while (access(mark(wishes, what, id).c_str(), F_OK) != 0) clock.wait_for(kStepTime, {});
 }
 
 class FakeRank {
@@ -61,6 +76,7 @@ class FakeRank {
       while (goes_on) {
         if (wishes_.steps >= 0 && step_ >= wishes_.steps) {
           RETURN_IF_ERROR(link_.leave("done"));
+          if (wishes_.late >= 0) wait_for_the_late_one();
           return 0;
         }
         ASSIGN_OR_RETURN(goes_on, do_step(*joined));
@@ -87,6 +103,13 @@ class FakeRank {
         "{} {} {} {} {}\n", group.generation, group.rank, group.world, step_, getpid());
     const Result<int64_t> change = link_.add(prefix + "change", 0);
     return change && *change == 0;
+  }
+
+  void wait_for_the_late_one() {
+    put_mark(wishes_, "left", id_);
+    wait_for_mark(wishes_, "entered", wishes_.late, clock_);
+    constexpr Milliseconds kItsJoin{50};  // is on its way
+    clock_.wait_for(kItsJoin, {});
   }
 
   // The generation is over, or the supervisor is gone, which join() then says.
@@ -124,7 +147,11 @@ Result<int> run(int argc, char** argv, char** environment) {
   fmt::print("rank {} prints\n", setup.id);
   if (wishes.crash == setup.id) abort();
   if (wishes.exit == setup.id) return wishes.exit_code;
+  for (int64_t id = 0; wishes.late == setup.id && id < setup.id; ++id) {
+    wait_for_mark(wishes, "left", id, clock);
+  }
   ASSIGN_OR_RETURN(const auto link, RankLink::open(setup));
+  if (wishes.late == setup.id) put_mark(wishes, "entered", setup.id);
   ProcessTitle title(argc, argv);
   return FakeRank(wishes, setup, *link, board, clock).run(title);
 }

@@ -24,9 +24,9 @@ constexpr std::chrono::seconds kStragglerLimit{60};
 // A rank that dies again and again is given time: 0.25 s, 0.5 s, ... 8 s.
 constexpr Milliseconds kRestartPause{250};
 constexpr int64_t kPauseDoublings = 5;
-// Its start takes a core for a second, which is better spent on steps while a group begins or
+// Its start takes a core for a moment, which is better spent on steps while a group begins or
 // recovers.
-constexpr std::chrono::seconds kStandbyPause{2};
+constexpr std::chrono::seconds kStandbyPause{1};
 // Strangers at the port that are told of.
 constexpr int64_t kStrangersTold = 3;
 
@@ -193,6 +193,8 @@ void Supervisor::obey(const RankEvent& event) {
   const int64_t id = event.who.id;
   if (id < 0 || id >= static_cast<int64_t>(places_.size())) return;
   Place& place = places_[static_cast<size_t>(id)];
+  // It is killed, and what it did before it noticed, alone as it was, is nobody's work.
+  if (place.is_dismissed) return;
   switch (event.kind) {
     case RankEvent::Kind::entered: place.role = "joining"; return;
     case RankEvent::Kind::formed:

@@ -238,6 +238,17 @@ TEST_F(SupervisorTest, AStandbyEndsWithTheRunThatDidNotNeedIt) {
   EXPECT_THAT(logged(), Not(HasSubstr("lost")));
 }
 
+TEST_F(SupervisorTest, AStandbyThatComesWhenAllHaveLeftDoesNotBecomeTheirLeader) {
+  options_.standby = 1;
+  options_.count = 2;
+  start({"--steps", "20", "--late", "2"});
+  const Result<int> code = end();
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(*code, 0);
+  EXPECT_TRUE(did(2).empty());
+  EXPECT_THAT(logged(), Not(HasSubstr("generation=2")));
+}
+
 TEST_F(SupervisorTest, AStoppedRankIsHungAndKilled) {
   options_.timeout = Milliseconds(1'000);
   start();
