@@ -210,6 +210,28 @@ TEST_F(RanksSurvive, TorchrunsVariablesMakeAGroup) {
   EXPECT_EQ(place_.ledger("run", "ranks").at(0)["world"], 2);
 }
 
+TEST_F(RanksSurvive, ThoseThatAreLeftStepBeforeAStandbyIsLetIn) {
+  Process::Start start = place_.start(with_ranks("run", 2, 2000));
+  const std::filesystem::path file = place_ / "status.json";
+  start.environment["TERN_STATUS_FILE"] = file.string();
+  Process process(start);
+  const auto standby_waits = [&file] {
+    const auto status = nlohmann::json::parse(read_text(file), nullptr, false);
+    return status.is_object() && status["ranks"].size() == 3 &&
+           status["ranks"][2]["role"] == "joining";
+  };
+  ASSERT_TRUE(wait_until(standby_waits)) << process.err_so_far();
+  kill(ranks_of("run")[1], SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return place_.ledger("run", "ranks").size() == 3; }))
+      << process.err_so_far();
+  const auto groups = place_.ledger("run", "ranks");
+  EXPECT_EQ(groups[1]["world"], 1);
+  EXPECT_EQ(groups[2]["world"], 2);
+  EXPECT_LT(groups[1]["step"].get<int64_t>(), groups[2]["step"].get<int64_t>());
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, kExitPreempted);
+}
+
 TEST_F(RanksSurvive, SettingsThatDifferAreNamed) {
   std::vector<std::unique_ptr<Process>> ranks;
   const std::string port = std::to_string(20'001 + getpid() % 20'000);

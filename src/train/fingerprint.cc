@@ -1,12 +1,14 @@
 // What tells one machine's arithmetic from another's.
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/hash.h"
 #include "core/random.h"
 #include "train/learner.h"
+#include "train/warm_up.h"
 
 namespace tern {
 namespace {
@@ -39,13 +41,9 @@ Status one_step(Learner& learner) {
   return {};
 }
 
-}  // namespace
-
-std::string instruction_set() { return at::get_cpu_capability(); }
-
-Result<std::string> arithmetic_fingerprint(Learner::Setup setup) {
-  // What a run chooses is fixed here, so that only the network's shape, the precision and the
-  // machine are left.
+// What a run chooses is fixed here, so that only the network's shape, the precision and the machine
+// are left.
+Learner::Setup without_choices(Learner::Setup setup) {
   setup.seed = 0;
   setup.optimizer = {};
   setup.label_smoothing = 0;
@@ -54,6 +52,26 @@ Result<std::string> arithmetic_fingerprint(Learner::Setup setup) {
   setup.model.dropout = 0;
   setup.model.mean = {0.5};
   setup.model.stddev = {0.25};
+  return setup;
+}
+
+}  // namespace
+
+std::string instruction_set() { return at::get_cpu_capability(); }
+
+std::string fingerprint_depends_on(Learner::Setup setup) {
+  setup = without_choices(std::move(setup));
+  setup.model.init.clear();
+  OptionSet model;
+  describe(model, setup.model);
+  return fmt::format("{} {}x{}x{} {} {} {} {} {} {}", model.to_toml(OptionSet::Comments::no),
+                     setup.shape.channels, setup.shape.height, setup.shape.width, setup.classes,
+                     setup.threads, setup.device, setup.deterministic, setup.kernels.string(),
+                     precision_name(setup.precision));
+}
+
+Result<std::string> arithmetic_fingerprint(Learner::Setup setup) {
+  setup = without_choices(std::move(setup));
   ASSIGN_OR_RETURN(const std::unique_ptr<Learner> learner, Learner::create(setup));
   RETURN_IF_ERROR(learner->put(synthetic_batch(setup)));
   RETURN_IF_ERROR(one_step(*learner));

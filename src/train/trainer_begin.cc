@@ -49,7 +49,7 @@ Status Trainer::restore_or_start() {
   name_other_processes(warnings);
   ASSIGN_OR_RETURN(const Learner::Setup learner, setup_of_learner());
   warn_of_emulation(learner.precision, warnings);
-  ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner));
+  ASSIGN_OR_RETURN(fingerprint_, fingerprint_of(learner));
   if (point) RETURN_IF_ERROR(check_arithmetic(point->text, warnings));
   RETURN_IF_ERROR(make_learner());
   RETURN_IF_ERROR(open_records(std::move(accuracy)));
@@ -151,7 +151,12 @@ Result<Learner::Setup> Trainer::setup_of_learner() const {
                        setup_.kernels);
 }
 
+Result<std::string> Trainer::fingerprint_of(const Learner::Setup& learner) {
+  return warm_up_ != nullptr ? warm_up_->fingerprint(learner) : arithmetic_fingerprint(learner);
+}
+
 Status Trainer::make_learner() {
+  if (warm_up_ != nullptr) warm_up_->finish();
   ASSIGN_OR_RETURN(const Learner::Setup setup, setup_of_learner());
   learner_.reset();  // its memory first
   ASSIGN_OR_RETURN(learner_, Learner::create(setup));

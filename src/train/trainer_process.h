@@ -25,6 +25,7 @@
 #include "train/stall_watch.h"
 #include "train/train_state.h"
 #include "train/trainer.h"
+#include "train/warm_up.h"
 
 namespace tern {
 
@@ -65,7 +66,7 @@ class Trainer {
   Status take_the_run(std::stop_token stop);
   Status restore_or_start();
   // With ranks, instead of these two.
-  Status begin_together() { return regroup(); }
+  Status begin_together();
   bool leads() const { return leads_; }
   Outcome train_and_close();
   // For a run that was taken but could not begin.
@@ -159,6 +160,8 @@ class Trainer {
   Status check_arithmetic(const CheckpointText& recorded, std::vector<std::string>& warnings);
   Result<Learner::Setup> setup_of_learner() const;
   Status fill_in_config();
+  void warm_up();
+  Result<std::string> fingerprint_of(const Learner::Setup& learner);
   Status make_learner();
   Status open_records(AccuracyHistory accuracy);
   Status begin_with_given_weights();
@@ -214,6 +217,7 @@ class Trainer {
   // Ranks; as they are here where there are none.
   Graveyard graveyard_;
   std::unique_ptr<StallWatch> watch_;  // null where there are none
+  std::unique_ptr<WarmUp> warm_up_;    // null on a GPU
   std::unique_ptr<Collectives> group_;
   RankGroup generation_;         // that group_ is
   RankGroup noted_;              // the last that took a step

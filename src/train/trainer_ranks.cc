@@ -102,7 +102,10 @@ Result<std::optional<Outcome>> Trainer::heed_words() {
     ASSIGN_OR_RETURN(Outcome outcome, leave_with_all());
     return std::optional(std::move(outcome));
   }
-  const bool is_wanted = is_any([](const RankWord& word) { return word.wants_change != 0; });
+  // After a loss those that are left step first: whoever waits to be let in takes longer.
+  const bool has_stepped = noted_.generation == generation_.generation;
+  const bool is_wanted =
+      has_stepped && is_any([](const RankWord& word) { return word.wants_change != 0; });
   if (!is_any(leaves) && !is_wanted) return std::optional<Outcome>();
   if (leaves(words_[static_cast<size_t>(group_->rank())])) {
     const Notice notice = *setup_.board->notice();

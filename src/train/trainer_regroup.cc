@@ -8,6 +8,7 @@
 
 #include "core/hash.h"
 #include "storage/sequence_reader.h"
+#include "train/learner_setup.h"
 #include "train/trainer_process.h"
 
 namespace tern {
@@ -71,6 +72,22 @@ Result<nlohmann::json> unpack(const Bytes& packed, Bytes& tensors) {
 }
 
 }  // namespace
+
+Status Trainer::begin_together() {
+  warm_up();
+  return regroup();
+}
+
+// While the ranks find each other and the first of them takes the run. What the run's checkpoint
+// may change of the options is not known yet: where it does, the step is taken again.
+void Trainer::warm_up() {
+  if (setup_.device != kCpu) return;
+  RunConfig config = config_;
+  if (config.train.threads == 0) config.train.threads = setup_.cores;
+  const Result<Learner::Setup> learner =
+      learner_setup(config, data_.first().shape, data_.classes(), setup_.device, setup_.kernels);
+  if (learner.has_value()) warm_up_ = std::make_unique<WarmUp>(*learner);
+}
 
 Status Trainer::regroup() {
   const SpanScope span(spans_, is_begun_ ? Span::communication : Span::start);
@@ -141,6 +158,8 @@ Status Trainer::settle() {
   }
   has_state_ = true;
   RETURN_IF_ERROR(hold_the_run());
+  // Its threads begin with the next batch while the ranks agree on what to do.
+  if (loader_ == nullptr && state_.step < timeline_.steps()) make_loader();
   RETURN_IF_ERROR(learner_->join(group_.get()));
   is_joined_ = true;
   return {};
@@ -295,7 +314,7 @@ Status Trainer::adopt_state(const Bytes& packed) {
     ASSIGN_OR_RETURN(const Learner::Setup learner, setup_of_learner());
     fingerprint_ = text.fingerprint;
     if (text.instruction_set != instruction_set()) {
-      ASSIGN_OR_RETURN(fingerprint_, arithmetic_fingerprint(learner));
+      ASSIGN_OR_RETURN(fingerprint_, fingerprint_of(learner));
     }
     RETURN_IF_ERROR(make_learner());
   }
