@@ -11,6 +11,10 @@ survived. What the supervisor costs is printed too: memory, and CPU time while i
 
 Both train a small net on random pictures of 28 by 28, one thread a rank, without evaluation: torchrun's
 script has its one batch in memory, Tern reads 20,000 of them from files that this script writes.
+
+A step of Tern's counts when its line is in metrics.jsonl, or, after a kill, when the leader says on stderr
+that the new group has stepped; one of torchrun's when its script has written its line. Killed is one of
+the group's members: a standby's end costs nobody a step.
 """
 
 import argparse
@@ -69,18 +73,6 @@ def wait_for(what, limit_s, condition):
     raise TimeoutError(what)
 
 
-def children_of(pid):
-    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
-
-
-def title_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
-    except OSError:
-        return ""
-
-
 def table(name, times):
     if not times:
         print(f"{name:<52} none")
@@ -91,12 +83,14 @@ def table(name, times):
 
 
 def write_data(folder):
+    """Onto the disk: whoever writes next does not have to wait for it."""
     noise = random.Random(1)
     for half, count in (("train", SAMPLES), ("t10k", 128)):
         (folder / f"{half}-images-idx3-ubyte").write_bytes(
             struct.pack(">4i", 0x803, count, 28, 28) + noise.randbytes(count * 28 * 28))
         (folder / f"{half}-labels-idx1-ubyte").write_bytes(
             struct.pack(">2i", 0x801, count) + bytes(noise.randrange(10) for _ in range(count)))
+    os.sync()
 
 
 class Tern:
@@ -105,7 +99,7 @@ class Tern:
     def __init__(self, ranks, folder):
         folder = pathlib.Path(folder)
         self.run = folder / "run"
-        self.groups = []   # (time, ranks) as the supervisor tells them
+        self.stepped = []  # (time, ranks): the first step of a group, as its leader tells it
         write_data(folder)
         command = [str(ROOT / "build/release/tern"), "train", "fashion-mnist", "--run", str(self.run),
                    "--ranks", str(ranks)]
@@ -122,17 +116,23 @@ class Tern:
     def read(self):
         for line in self.process.stderr:
             self.lines.append(line)
-            found = re.search(r"a group has formed generation=\d+ ranks=(\d+)", line)
+            found = re.search(r"\b(\d+) ranks step=\d+ lost=", line)
             if found:
-                self.groups.append((time.time(), int(found.group(1))))
+                self.stepped.append((time.time(), int(found.group(1))))
 
-    def steps(self):
-        """Bytes of the metrics: they grow with each step."""
-        return sum(path.stat().st_size for path in self.run.glob("metrics*")
-                   if path.is_file())
+    def has_stepped(self):
+        """A line of a step; what else is in the metrics is of the process."""
+        try:
+            return '{"step":' in (self.run / "metrics.jsonl").read_text()
+        except OSError:
+            return False
 
-    def ranks(self):
-        return [pid for pid in children_of(self.process.pid) if "tern-train" in title_of(pid)]
+    def members(self):
+        """The processes of the newest group that has stepped, as the ledger has them."""
+        groups = [line for line in (self.run / "ledger.jsonl").read_text().splitlines()
+                  if '"ranks"' in line and '"members"' in line]
+        return [int(pid) for pid in re.findall(r"pid (\d+)",
+                                               str(json.loads(groups[-1])["members"]))]
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -145,7 +145,7 @@ def measure_tern_starts(args):
         with tempfile.TemporaryDirectory() as folder:
             tern = Tern(2, folder)
             try:
-                wait_for("first step", 120, tern.steps)
+                wait_for("first step", 120, tern.has_stepped)
                 times.append(time.time() - tern.started)
             finally:
                 tern.end()
@@ -158,25 +158,18 @@ def measure_tern(args):
     with tempfile.TemporaryDirectory() as folder:
         tern = Tern(args.ranks, folder)
         try:
-            wait_for("first step", 120, tern.steps)
+            def is_full():
+                return tern.stepped and tern.stepped[-1][1] == args.ranks
             for _ in range(args.kills):
-                groups = len(tern.groups)
-                wait_for("full strength", 60,
-                         lambda: tern.groups and tern.groups[-1][1] == args.ranks)
-                before = tern.steps()
-                wait_for("a step", 60, lambda: tern.steps() > before)
-                victim = random.choice(tern.ranks())
-                groups = len(tern.groups)
+                wait_for("full strength", 120, is_full)
+                victim = random.choice(tern.members())
+                before = len(tern.stepped)
                 killed = time.time()
                 os.kill(victim, signal.SIGKILL)
-                wait_for("a new group", 60, lambda: len(tern.groups) > groups)
-                before = tern.steps()
-                wait_for("the survivors' step", 60, lambda: tern.steps() > before)
-                survivors.append(time.time() - killed)
-                wait_for("all", 60, lambda: tern.groups[-1][1] == args.ranks)
-                before = tern.steps()
-                wait_for("a step of all", 60, lambda: tern.steps() > before)
-                full.append(time.time() - killed)
+                wait_for("the survivors' step", 60, lambda: len(tern.stepped) > before)
+                survivors.append(tern.stepped[before][0] - killed)
+                wait_for("a step of all", 60, is_full)
+                full.append(tern.stepped[-1][0] - killed)
             print_supervisor(tern.process.pid)
         except TimeoutError as late:
             print("".join(tern.lines[-20:]), file=sys.stderr)
