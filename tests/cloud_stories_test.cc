@@ -180,9 +180,9 @@ class CloudHosts : public CloudStories {
   }
 
   static Process::Start on(const std::string& host, Process::Start what) {
-    std::vector<std::string> words = {"unshare",      "--uts",       "--pid",
-                                      "--fork",       "--kill-child", "--mount-proc",
-                                      "sh",           "-c",          R"(hostname "$0"; exec "$@")",
+    std::vector<std::string> words = {"unshare", "--uts",        "--pid",
+                                      "--fork",  "--kill-child", "--mount-proc",
+                                      "sh",      "-c",           R"(hostname "$0"; exec "$@")",
                                       host};
     words.insert(words.end(), what.command.begin(), what.command.end());
     what.command = std::move(words);

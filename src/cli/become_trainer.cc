@@ -41,12 +41,11 @@ Error become(const std::filesystem::path& program, const Arguments& arguments,
 }  // namespace
 
 Result<std::filesystem::path> find_libtorch_of(const Surroundings& surroundings, Clock& clock) {
-  return find_libtorch({.given = surroundings.libtorch,
-                        .programs_folder = surroundings.executable.parent_path(),
-                        .cache_folder = surroundings.cache,
-                        .ask_python = [&] {
-         return recall_python_torch(surroundings.cache, clock, kPythonLimit);
-       }});
+  return find_libtorch(
+      {.given = surroundings.libtorch,
+       .programs_folder = surroundings.executable.parent_path(),
+       .cache_folder = surroundings.cache,
+       .ask_python = [&] { return recall_python_torch(surroundings.cache, clock, kPythonLimit); }});
 }
 
 Result<TrainerPrograms> find_trainer_programs(const Surroundings& surroundings) {

@@ -49,8 +49,8 @@ const std::set<int64_t>& Staffing::review(const Here& here, Nanoseconds now) {
 bool are_most(const Staffing::Here& here, int64_t working, int64_t machines) {
   const int64_t twice = 2 * static_cast<int64_t>(here.size());
   if (twice != machines) return twice > machines;
-  const auto first = std::ranges::count_if(
-      here, [working](const auto& entry) { return entry.first < working; });
+  const auto first =
+      std::ranges::count_if(here, [working](const auto& entry) { return entry.first < working; });
   return 2 * first > working;
 }
 

@@ -226,7 +226,7 @@ void Supervisor::obey(const RankEvent& event) {
 // Told of each member of this machine, by rank; it is new with the first.
 void Supervisor::note_group(const RankGroup& group, int64_t id) {
   has_begun_ = true;
-  if (group.generation <= generation_ || run_is_done()) return;
+  if (group.generation <= generation_) return;
   generation_ = group.generation;
   leader_ = group.rank == 0 ? id : -1;
   leader_ended_at_.reset();
@@ -235,11 +235,6 @@ void Supervisor::note_group(const RankGroup& group, int64_t id) {
                     {"ranks", std::to_string(group.world)},
                     {"step", std::to_string(std::max<int64_t>(0, group.step))},
                     {"leader", group.members.empty() ? "" : group.members.front()}});
-}
-
-// A rank that was on its way back when the leader finished may still form a group of its own.
-bool Supervisor::run_is_done() const {
-  return leader_ended_at_ && leader_ >= 0 && places_[static_cast<size_t>(leader_)].exit_code == 0;
 }
 
 void Supervisor::pass_notices() {

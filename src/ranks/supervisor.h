@@ -90,7 +90,6 @@ class Supervisor {
   void take_events();
   void obey(const RankEvent& event);
   void note_group(const RankGroup& group, int64_t id);
-  bool run_is_done() const;
   void pass_notices();
   Status look_at_processes();
   void note_end(Place& place, int code);

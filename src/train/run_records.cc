@@ -63,10 +63,9 @@ std::vector<StepLine> parse_step_lines(const nlohmann::json& lines) {
   constexpr size_t kFields = 6;
   std::vector<StepLine> parsed;
   for (const nlohmann::json& line : lines) {
-    const bool is_line = line.is_array() && line.size() == kFields &&
-                         std::ranges::all_of(line, [](const auto& each) {
-                           return each.is_number();
-                         });
+    const bool is_line =
+        line.is_array() && line.size() == kFields &&
+        std::ranges::all_of(line, [](const auto& each) { return each.is_number(); });
     if (!is_line) continue;
     parsed.push_back({.step = line[0],
                       .epoch = line[1],
