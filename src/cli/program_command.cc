@@ -138,6 +138,7 @@ Result<int> program_command(const Surroundings& surroundings, const Arguments& a
        .title = "tern program",
        .run = request.run.empty() ? words.front() : request.run,
        .place = place,
+       .has_boundaries = false,
        .program = surroundings.executable,
        .command =
            [&](bool has_begun) { return command_of(request, work.path(), words, has_begun); },

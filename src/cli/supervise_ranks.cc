@@ -107,6 +107,7 @@ Result<int> supervise(const Surroundings& surroundings, const Supervision& super
   Supervisor supervisor(
       {.options = supervision.ranks,
        .place = supervision.place,
+       .has_boundaries = supervision.has_boundaries,
        .status_file = read_variable(surroundings, kStatusFileVariable),
        .title = supervision.title,
        .run = supervision.run,

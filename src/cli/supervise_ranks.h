@@ -23,6 +23,7 @@ struct Supervision {
   std::string run;                 // for people
   std::string halt_file;           // empty: none
   std::optional<MeshPlace> place;  // among other machines; none: this one alone
+  bool has_boundaries = true;      // ranks come by themselves to the step at which one leaves
   std::filesystem::path program;
   std::function<RankCommand(bool has_begun)> command;
   std::function<bool(int exit_code)> is_final;

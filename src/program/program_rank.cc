@@ -32,8 +32,12 @@ constexpr Milliseconds kStartLimit{3'600'000};
 constexpr std::chrono::seconds kLifeThatCounts{60};
 
 constexpr char kStartKey[] = "start";
+// How many programs have ended, of all and of one machine, and whether that is every one.
 constexpr char kEndedKey[] = "ended";
 constexpr char kAllEndedKey[] = "all_ended";
+// Set once one of the ranks was told to leave.
+constexpr char kNoticedKey[] = "noticed";
+constexpr Milliseconds kNoLimit{-1};
 
 std::string how_it_ended(int code) {
   if (code >= 0) return fmt::format("ended with exit code {}", code);
@@ -49,8 +53,14 @@ Result<int64_t> free_port(const std::string& address) {
   return port.value_or(0);
 }
 
-// The group has changed; nothing is wrong with this rank.
-bool is_over(const Error& error) { return error.code == Code::aborted; }
+// The group has changed, or this rank was told to leave: nothing is wrong with it.
+bool is_over(const Error& error) {
+  return error.code == Code::aborted || error.code == Code::cancelled;
+}
+
+std::string of_machine(const char* key, int64_t machine) {
+  return fmt::format("{}/{}", key, machine);
+}
 
 }  // namespace
 
@@ -101,7 +111,7 @@ Result<PlaceInGroup> ProgramRank::find_place(const RankGroup& group) {
   const auto key = [](int64_t rank) { return fmt::format("machine/{}", rank); };
   RETURN_IF_ERROR(setup_.link->set(key(group.rank), encode_number(setup_.machine)));
   for (int64_t rank = 0; rank < group.world; ++rank) {
-    ASSIGN_OR_RETURN(const Bytes told, setup_.link->get(key(rank), kStartLimit));
+    ASSIGN_OR_RETURN(const Bytes told, setup_.link->get(key(rank), kStartLimit, noticed()));
     ASSIGN_OR_RETURN(const int64_t machine, decode_number(told));
     place.machines.push_back(machine);
   }
@@ -111,7 +121,7 @@ Result<PlaceInGroup> ProgramRank::find_place(const RankGroup& group) {
 // Rank 0 chooses where the program's ranks meet and what they begin from. On each machine one rank
 // makes the checkpoint folder so, before any program starts there.
 Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) {
-  const auto ready = [](int64_t machine) { return fmt::format("ready/{}", machine); };
+  const std::string ready = of_machine("ready", place.machine());
   if (place.rank == 0) {
     ASSIGN_OR_RETURN(const int64_t checkpoint, setup_.watcher->begin_leading(place, group.members));
     ASSIGN_OR_RETURN(const int64_t port, free_port(group.interface_address));
@@ -121,7 +131,7 @@ Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) 
   } else {
     setup_.watcher->begin_following();
   }
-  ASSIGN_OR_RETURN(const Bytes told, setup_.link->get(kStartKey, kStartLimit));
+  ASSIGN_OR_RETURN(const Bytes told, setup_.link->get(kStartKey, kStartLimit, noticed()));
   const auto start = nlohmann::json::parse(told, nullptr, /*allow_exceptions=*/false);
   if (!start.is_object()) return fail(Code::corrupt, "rank 0 tells nothing to start with");
   place.master_address = start.value("address", "");
@@ -130,9 +140,9 @@ Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) 
     if (place.machine() != place.machines.front()) {
       RETURN_IF_ERROR(setup_.watcher->follow(start.value("checkpoint", int64_t{0})));
     }
-    RETURN_IF_ERROR(setup_.link->set(ready(place.machine()), "1"));
+    RETURN_IF_ERROR(setup_.link->set(ready, "1"));
   }
-  return setup_.link->wait({ready(place.machine())}, kStartLimit);
+  return setup_.link->wait({ready}, kStartLimit, noticed());
 }
 
 Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
@@ -150,27 +160,37 @@ Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
   }
   int code = 0;
   const Why why = watch(*child, code);
-  if (why != Why::ended) {
+  const Blame blame = why == Why::ended ? find_blame(code) : Blame::another;
+  if (blame == Blame::another) {
     child->end(kEndGrace);
     if (place.rank == 0) setup_.watcher->interrupted();
     return std::optional<int>();
   }
-  if (code == -SIGTERM && is_noticed_) code = code_of_notice();
-  if (code == 0 || is_noticed_) return wait_for_others(place, code);
-  if (is_of_another(code)) {
-    if (place.rank == 0) setup_.watcher->interrupted();
-    return std::optional<int>();
-  }
-  return std::optional(give_up(place, code));
+  if (blame == Blame::own) return std::optional(give_up(place, code));
+  return wait_for_others(place, code);
 }
 
-// A program that loses a peer fails by itself, often before that is known here: the failure is the
-// other's. One that was killed was not killed by that.
-bool ProgramRank::is_of_another(int exit_code) {
-  if (exit_code == kProgramPreempted || (exit_code < 0 && exit_code != -SIGABRT)) return false;
+// Who made a program end, which may be seen before the cause is: one that loses a peer fails by
+// itself, and a signal to all processes of a machine, as Slurm sends it, reaches program and rank
+// at the same time. One that was killed was killed by nothing of that.
+ProgramRank::Blame ProgramRank::find_blame(int exit_code) {
+  if (exit_code == 0 || is_noticed_) return Blame::nobody;
+  const bool is_told = exit_code == -SIGTERM || exit_code == -SIGINT;
+  if (exit_code < 0 && exit_code != -SIGABRT && !is_told) return Blame::own;
   const std::stop_token over = setup_.link->generation_over();
-  if (!over.stop_requested()) setup_.clock->wait_for(kBlameGrace, over);
-  return over.stop_requested();
+  std::stop_source either;
+  const std::stop_callback on_over(over, [&either] { either.request_stop(); });
+  const std::stop_callback on_notice(noticed(), [&either] { either.request_stop(); });
+  setup_.clock->wait_for(kBlameGrace, either.get_token());
+  if (setup_.board->notice()) {
+    take_notice();
+    return Blame::nobody;
+  }
+  if (is_told) return Blame::own;
+  // It saved and left, or failed, together with one that was told to.
+  const Result<bool> another_left = setup_.link->check({kNoticedKey});
+  if (another_left && *another_left) return Blame::another;
+  return over.stop_requested() && exit_code != kProgramPreempted ? Blame::another : Blame::own;
 }
 
 ProgramRank::Why ProgramRank::watch(ProgramChild& child, int& exit_code) {
@@ -197,24 +217,56 @@ ProgramRank::Why ProgramRank::watch(ProgramChild& child, int& exit_code) {
   }
 }
 
-void ProgramRank::pass_notice(const ProgramChild& child) {
+void ProgramRank::take_notice() {
   is_noticed_ = true;
-  const Notice notice = *setup_.board->notice();
-  setup_.watcher->noticed(notice);
+  setup_.watcher->noticed(*setup_.board->notice());
+  // Before the program is told, which may tell those of the others.
+  setup_.link->set_soon(kNoticedKey, "1");
+}
+
+void ProgramRank::pass_notice(const ProgramChild& child) {
+  take_notice();
   // The signal counts, with or without the file.
-  const Status written = write_notice_file(setup_.folders.notice_file, notice);
+  const Status written = write_notice_file(setup_.folders.notice_file, *setup_.board->notice());
   if (!written) setup_.log->warn("program", written.error().message);
   child.signal(SIGTERM);
 }
 
-// Programs end at different times; the group lasts until all have.
+Status ProgramRank::tell_end(const PlaceInGroup& place) {
+  const auto count = [this](const std::string& ended, const std::string& all, int64_t world) {
+    const Result<int64_t> so_far = setup_.link->add(ended, 1);
+    if (!so_far) return Status(so_far.error());
+    return *so_far == world ? setup_.link->set(all, "1") : Status();
+  };
+  RETURN_IF_ERROR(count(of_machine(kEndedKey, place.machine()),
+                        of_machine(kAllEndedKey, place.machine()), place.local_world()));
+  return count(kEndedKey, kAllEndedKey, place.world());
+}
+
+// Programs end at different times; the group lasts until all have. Those of a machine that must go
+// leave without the others.
 Result<std::optional<int>> ProgramRank::wait_for_others(const PlaceInGroup& place, int exit_code) {
-  const Result<int64_t> ended = setup_.link->add(kEndedKey, 1);
-  Status all = ended ? Status() : Status(ended.error());
-  if (ended && *ended == place.world()) all = setup_.link->set(kAllEndedKey, "1");
-  if (all) all = setup_.link->wait({kAllEndedKey}, Milliseconds(-1));
-  // Another has failed, so that what this one did must be done again, unless all leave.
-  if (!all && !is_noticed_) return all.error();
+  const bool is_ended_by_notice = exit_code == -SIGTERM || exit_code == -SIGINT;
+  Status all = tell_end(place);
+  if (!is_noticed_) {
+    if (all) all = setup_.link->wait({kAllEndedKey}, kNoLimit, noticed());
+    // Another has failed: what this one did must be done again.
+    if (!all && all.error().code != Code::cancelled) return all.error();
+    if (!all) {
+      take_notice();
+      exit_code = code_of_notice();
+      all = {};
+    }
+  }
+  if (is_noticed_) {
+    const bool is_for_all = code_of_notice() == kProgramStopped;
+    const std::string key = is_for_all ? kAllEndedKey : of_machine(kAllEndedKey, place.machine());
+    if (all) all = setup_.link->wait({key}, kNoLimit);
+    // What a program fails of when those of others have left before it is no failure.
+    const bool has_lost_others = exit_code > 0 && exit_code != kProgramPreempted &&
+                                 setup_.link->generation_over().stop_requested();
+    if (is_ended_by_notice || has_lost_others) exit_code = code_of_notice();
+  }
   if (place.rank == 0) setup_.watcher->finish(exit_code_for(exit_code));
   return std::optional(exit_code_for(exit_code));
 }
@@ -240,6 +292,8 @@ bool ProgramRank::has_progressed() {
   const Result<bool> saved = setup_.link->check({kSavedKey});
   return saved && *saved;
 }
+
+std::stop_token ProgramRank::noticed() const { return setup_.board->stop_token(); }
 
 int ProgramRank::code_of_notice() const {
   const std::optional<Notice> notice = setup_.board->notice();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -71,18 +72,22 @@ class ProgramRank {
 
  private:
   enum class Why { ended, over, change };
+  enum class Blame { nobody, own, another };
   // The exit code; nothing: the group is to form anew.
   Result<std::optional<int>> attempt(const RankGroup& group);
   Result<std::optional<int>> wait_for_another_group();
   Result<PlaceInGroup> find_place(const RankGroup& group);
   Status agree_to_start(const RankGroup& group, PlaceInGroup& place);
   Result<std::optional<int>> run_program(const PlaceInGroup& place);
-  bool is_of_another(int exit_code);
+  Blame find_blame(int exit_code);
   Why watch(ProgramChild& child, int& exit_code);
+  void take_notice();
   void pass_notice(const ProgramChild& child);
+  Status tell_end(const PlaceInGroup& place);
   Result<std::optional<int>> wait_for_others(const PlaceInGroup& place, int exit_code);
   int give_up(const PlaceInGroup& place, int exit_code);
   bool has_progressed();
+  std::stop_token noticed() const;
   int code_of_notice() const;
 
   const Setup setup_;

@@ -78,11 +78,13 @@ const std::string& Mesh::ranks_address() const {
 }
 
 RosterRules Mesh::rules() const {
-  return {.expected = setup_.options.count,
-          .min = setup_.options.min,
-          .max = setup_.options.max == 0 ? setup_.options.count : setup_.options.max,
-          .timeout = setup_.options.timeout,
-          .first_grace = setup_.place ? kFirstGrace : Nanoseconds(0)};
+  RosterRules rules{.expected = setup_.options.count,
+                    .min = setup_.options.min,
+                    .max = setup_.options.max == 0 ? setup_.options.count : setup_.options.max,
+                    .timeout = setup_.options.timeout,
+                    .first_grace = setup_.place ? kFirstGrace : Nanoseconds(0)};
+  if (!setup_.has_boundaries) rules.boundary_grace = Nanoseconds(0);
+  return rules;
 }
 
 void Mesh::put_word(PeerWord word) {
@@ -128,6 +130,7 @@ void Mesh::take_word(PeerWord word) {
   const bool is_hub = machine == election_.hub();
   switch (word.kind) {
     case PeerWord::Kind::came:
+      gone_.erase(machine);
       send(machine, encode(told_));
       // What was told while the connection was lost is lost, too; it is heard once.
       for (const PeerNotice& notice : posted_) {
@@ -136,6 +139,7 @@ void Mesh::take_word(PeerWord word) {
       return;
     case PeerWord::Kind::went:
       here_.erase(machine);
+      if (word.is_dead) gone_.insert(machine);
       election_.went(machine);
       if (machine == leader_) leader_is_dead_ = word.is_dead && leader_could_take_over_;
       return;
@@ -235,7 +239,7 @@ void Mesh::lead(Nanoseconds now) {
 
 bool Mesh::are_most() const {
   const MeshPlace& place = *setup_.place;
-  return tern::are_most(here_, place.working, static_cast<int64_t>(place.peers.size()));
+  return tern::are_most(here_, gone_, place.working, static_cast<int64_t>(place.peers.size()));
 }
 
 void Mesh::post(Notice notice, bool to_all) {

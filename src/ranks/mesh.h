@@ -34,6 +34,7 @@ struct MeshPlace {
 
 struct MeshSetup {
   RanksOptions options;
+  bool has_boundaries = true;      // ranks come by themselves to the step at which one leaves
   std::optional<MeshPlace> place;  // none: this machine alone, with a secret of its own
   std::function<void()> on_news;   // called from any thread: turn() has something to do
   Clock* clock = nullptr;
@@ -107,6 +108,7 @@ class Mesh {
   std::pair<int64_t, int64_t> followed_{-1, 0};  // hub and term that all is set up for
   PeerState told_;
   Nanoseconds told_at_{0};
+  std::set<int64_t> gone_;  // machines whose supervisor has ended, for all that is known
   int64_t leader_ = -1;  // the machine of the last leader
   // It was with most machines: it may have had the run when it died.
   bool leader_could_take_over_ = false;

@@ -96,15 +96,20 @@ class RankLink {
   Status leave(std::string_view why);
 
   // Keys of the current rendezvous; what c10d::Store needs. They last for one generation: they are
-  // gone when the next one forms. Waiting ends with `deadline_exceeded` after `timeout` and with
-  // `aborted` when the generation is over; the others answer at once.
+  // gone when the next one forms. Waiting ends with `deadline_exceeded` after `timeout`, with
+  // `aborted` when the generation is over and with `cancelled` if stopped; the others answer at
+  // once. A timeout below 0: none.
   Status set(std::string_view key, const Bytes& value);
-  Result<Bytes> get(std::string_view key, Milliseconds timeout);  // waits until it is there
+  // The same without waiting for the answer, which nobody reads.
+  void set_soon(std::string_view key, const Bytes& value);
+  // Waits until it is there.
+  Result<Bytes> get(std::string_view key, Milliseconds timeout, std::stop_token stop = {});
   Result<int64_t> add(std::string_view key, int64_t amount);
   Result<Bytes> compare_set(std::string_view key, const Bytes& expected, const Bytes& desired);
   Result<bool> remove(std::string_view key);
   Result<bool> check(const std::vector<std::string>& keys);
-  Status wait(const std::vector<std::string>& keys, Milliseconds timeout);
+  Status wait(const std::vector<std::string>& keys, Milliseconds timeout,
+              std::stop_token stop = {});
   Result<int64_t> keys();
 
  private:

@@ -26,9 +26,18 @@ Status RankLink::set(std::string_view key, const Bytes& value) {
   return done ? Status() : Status(done.error());
 }
 
-Result<Bytes> RankLink::get(std::string_view key, Milliseconds timeout) {
+void RankLink::set_soon(std::string_view key, const Bytes& value) {
   const int64_t request = next_request();
-  return ask(request, with_key(Message::get, request, key), timeout, {});
+  MutexLock lock(mutex_);
+  // A group that is lost has nobody to tell.
+  if (is_lost_) return;
+  [[maybe_unused]] const Status sent =
+      send_frame(FrameWriter(Message::set).number(request).text(key).text(value).finish());
+}
+
+Result<Bytes> RankLink::get(std::string_view key, Milliseconds timeout, std::stop_token stop) {
+  const int64_t request = next_request();
+  return ask(request, with_key(Message::get, request, key), timeout, std::move(stop));
 }
 
 Result<int64_t> RankLink::add(std::string_view key, int64_t amount) {
@@ -59,9 +68,11 @@ Result<bool> RankLink::check(const std::vector<std::string>& keys) {
   return are_there != 0;
 }
 
-Status RankLink::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
+Status RankLink::wait(const std::vector<std::string>& keys, Milliseconds timeout,
+                      std::stop_token stop) {
   const int64_t request = next_request();
-  const Result<Bytes> done = ask(request, with_keys(Message::wait, request, keys), timeout, {});
+  const Result<Bytes> done =
+      ask(request, with_keys(Message::wait, request, keys), timeout, std::move(stop));
   return done ? Status() : Status(done.error());
 }
 

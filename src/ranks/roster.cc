@@ -57,6 +57,7 @@ void Roster::leave(uint64_t member, Nanoseconds now) {
   };
   if (found->second.owes && std::ranges::none_of(members_, is_another)) all_have_left_ = true;
   remove(member, now);
+  if (phase_ == Phase::ending && rules_.boundary_grace.count() == 0) tell_over();
 }
 
 void Roster::lose(uint64_t member, bool is_dead, Nanoseconds now) {

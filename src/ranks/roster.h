@@ -24,7 +24,7 @@ struct RosterRules {
   // those who come from a group that another supervisor led come all at once, or nearly.
   Nanoseconds first_grace{0};
   // How long the others have to come to the same step boundary by themselves, before they are told
-  // that the generation is over.
+  // that the generation is over. 0: they do not come by themselves.
   Nanoseconds boundary_grace = std::chrono::seconds(2);
   // How long a survivor may take to come back to join(): it may be writing a checkpoint.
   Nanoseconds regroup_limit = std::chrono::seconds(60);

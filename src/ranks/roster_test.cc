@@ -292,6 +292,15 @@ TEST_F(RosterTest, ARankWhoseGenerationFailedEndsItForAll) {
              {"join 3 5", "1 is 0/3 from - at 5; 2 is 1/3 from - at 5; 3 is 2/3 from - at 5"}}));
 }
 
+TEST_F(RosterTest, RanksWithoutStepBoundariesAreToldAtOnceThatOneHasLeft) {
+  RosterRules rules = kThree;
+  rules.boundary_grace = Nanoseconds(0);
+  tell(rules, then(kThreeRunning, {{"leave 1", "over 2; over 3"},
+                                   {"expect 2", ""},
+                                   {"join 3", ""},
+                                   {"join 2", "2 is 0/2 from - at -1; 3 is 1/2 from - at -1"}}));
+}
+
 TEST_F(RosterTest, WhoeverLeavesOnPurposeIsNotWaitedFor) {
   tell(kThree, then(kThreeRunning, {{"leave 1", ""},
                                     {"join 3 9", ""},

@@ -1,6 +1,7 @@
 #include "ranks/staffing.h"
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 namespace tern {
@@ -46,12 +47,16 @@ const std::set<int64_t>& Staffing::review(const Here& here, Nanoseconds now) {
   return workers_;
 }
 
-bool are_most(const Staffing::Here& here, int64_t working, int64_t machines) {
+bool are_most(const Staffing::Here& here, const std::set<int64_t>& gone, int64_t working,
+              int64_t machines) {
+  const auto is_worker = [working](int64_t machine) { return machine < working; };
+  const auto count = [&](const auto& those) {
+    return static_cast<int64_t>(std::ranges::count_if(those, is_worker));
+  };
   const int64_t twice = 2 * static_cast<int64_t>(here.size());
-  if (twice != machines) return twice > machines;
-  const auto first =
-      std::ranges::count_if(here, [working](const auto& entry) { return entry.first < working; });
-  return 2 * first > working;
+  const int64_t living = machines - static_cast<int64_t>(gone.size());
+  if (twice != living) return twice > living;
+  return 2 * count(here | std::views::keys) > working - count(gone);
 }
 
 }  // namespace tern

@@ -32,9 +32,12 @@ class Staffing {
   std::map<int64_t, Nanoseconds> away_since_;
 };
 
-// Whether these are most machines of the run: more than half of all, spares too, or of two halves
-// the one with more of those that were to work at first. The other side of a cut has not. Spares
-// count, because one that has stepped in is as good as the machine that it stands for.
-bool are_most(const Staffing::Here& here, int64_t working, int64_t machines);
+// Whether these are most machines of the run: more than half of all that have not ended, spares
+// too, or of two halves the one with more of those that were to work at first. The other side of a
+// cut has not. Spares count, because one that has stepped in is as good as the machine that it
+// stands for; those that are `gone` do not, because they are on nobody's side. REQUIRES: none that
+// is gone is here.
+bool are_most(const Staffing::Here& here, const std::set<int64_t>& gone, int64_t working,
+              int64_t machines);
 
 }  // namespace tern

@@ -104,8 +104,8 @@ TEST(Most, OfTwoSidesOfACutAtMostOneHasMostMachinesAndASpareCounts) {
       const bool is_here = std::ranges::find(machines, machine) != machines.end();
       (is_here ? here : others)[machine] = {.machine = machine};
     }
-    EXPECT_FALSE(are_most(here, working, all) && are_most(others, working, all));
-    return are_most(here, working, all);
+    EXPECT_FALSE(are_most(here, {}, working, all) && are_most(others, {}, working, all));
+    return are_most(here, {}, working, all);
   };
   EXPECT_TRUE(are({0, 1, 2}, 4, 4));
   EXPECT_FALSE(are({0, 1}, 4, 4));
@@ -119,6 +119,16 @@ TEST(Most, OfTwoSidesOfACutAtMostOneHasMostMachinesAndASpareCounts) {
   EXPECT_TRUE(are({0, 1}, 2, 4));
   EXPECT_TRUE(are({0}, 1, 2));
   EXPECT_FALSE(are({0, 2}, 2, 4));
+}
+
+TEST(Most, AMachineThatHasEndedIsOnNobodysSide) {
+  const Staffing::Here first = {{0, {.machine = 0}}};
+  EXPECT_FALSE(are_most(first, {}, 2, 2));
+  EXPECT_TRUE(are_most(first, {1}, 2, 2));
+  EXPECT_FALSE(are_most(first, {3}, 4, 4));
+  // Half of the living: of those that were to work at first it has more, or not.
+  EXPECT_TRUE(are_most(first, {1}, 2, 3));
+  EXPECT_FALSE(are_most(first, {1}, 3, 3));
 }
 
 }  // namespace

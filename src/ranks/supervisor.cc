@@ -44,6 +44,7 @@ Result<int> Supervisor::run() {
   std::signal(SIGCHLD, SIG_DFL);
   ASSIGN_OR_RETURN(wake_, make_wake());
   ASSIGN_OR_RETURN(mesh_, Mesh::start({.options = setup_.options,
+                                       .has_boundaries = setup_.has_boundaries,
                                        .place = setup_.place,
                                        .on_news = [this] { wake(wake_); },
                                        .clock = setup_.clock,

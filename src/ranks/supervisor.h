@@ -30,6 +30,7 @@ struct RankCommand {
 struct SupervisorSetup {
   RanksOptions options;
   std::optional<MeshPlace> place;     // of this machine among others; none: it is alone
+  bool has_boundaries = true;         // ranks come by themselves to the step at which one leaves
   std::filesystem::path status_file;  // empty: none
   std::string title = "tern-train";   // of the ranks' processes, with the run
   std::string run;
