@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "any_program_log.h"
 #include "fleet/launched_run.h"
 #include "fleet/machine_shell.h"
 #include "fleet/marked_processes.h"
@@ -208,10 +211,11 @@ TEST_F(Machines, ALaunchOutlivesItsTerminalAndLeavesNothing) {
     EXPECT_EQ(machine["state"], "running");
     EXPECT_GE(machine["processes"].size(), 3U) << machine;
   }
-  EXPECT_THAT(tern({"status", "night"}).out, AllOf(HasSubstr("running"), HasSubstr("0 of 2")));
+  EXPECT_THAT(tern({"status", "night"}).out,
+              AllOf(HasSubstr("a        running"), HasSubstr("b        running")));
   EXPECT_THAT(tern({"status"}).out, HasSubstr("night"));
   EXPECT_THAT(tern({"logs", "night"}).out,
-              AllOf(HasSubstr("[a] machine 0 of 2\n"), HasSubstr("[b] machine 1 of 2\n")));
+              AllOf(HasSubstr("[a] machine 0 of 2\n"), HasSubstr("[b] [rank 1] machine 1 of 2\n")));
   EXPECT_THAT(tern({"logs", "night", "--machine", "1"}).out,
               AllOf(HasSubstr("machine 1 of 2\n"), Not(HasSubstr("machine 0 of 2"))));
   EXPECT_EQ(tern({"connect", "night", "b", "--", "echo", "hello"}).out, "hello\n");
@@ -228,6 +232,11 @@ TEST_F(Machines, ALaunchOutlivesItsTerminalAndLeavesNothing) {
   EXPECT_EQ(drilled[0]["state"], "running");
   EXPECT_EQ(drilled[1]["state"], "ended");
   EXPECT_EQ(drilled[1]["exit_code"], 75);
+  // The other goes on without it.
+  EXPECT_TRUE(wait_until([&] {
+    const std::string said = tern({"logs", "night", "--machine", "a"}).out;
+    return said.find("machine 0 of 2") != said.rfind("machine 0 of 2");
+  })) << tern({"logs", "night"}).out;
 
   const Finished stopped = tern({"stop", "night"});
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
@@ -245,6 +254,77 @@ TEST_F(Machines, ALaunchOutlivesItsTerminalAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(place_ / "state/tern/runs"));
   EXPECT_TRUE(no_connection_is_open());
   EXPECT_EQ(tern({"status", "night"}).exit_code, 3);
+}
+
+constexpr int64_t kSteps = 400;
+
+// A program on both machines, with a rank on each.
+class Programs : public Machines {
+ protected:
+  Programs() { fs::create_directory(log_); }
+
+  Process::Start start_pair() const {
+    std::vector<std::string> words = {"launch",  "--name", "pair",
+                                      "--hosts", "a,b",    "--ranks-per-machine",
+                                      "1",       "--run",  (place_ / "shared").string(),
+                                      "--"};
+    std::ranges::copy(any_program(kSteps, log_), std::back_inserter(words));
+    return start(words);
+  }
+  void expect_nothing_left(const std::string& id) const {
+    const Finished down = tern({"down", "pair"});
+    EXPECT_EQ(down.exit_code, 0) << down.err;
+    for (const char* number : {"-0", "-1"}) {
+      EXPECT_THAT(find_marked_processes(id + number), IsEmpty());
+    }
+    EXPECT_THAT(left_on(*a_), IsEmpty());
+    EXPECT_THAT(left_on(*b_), IsEmpty());
+  }
+
+  const fs::path log_ = place_ / "log";
+};
+
+TEST_F(Programs, AreOneGroupThatOutlivesARankAndASupervisor) {
+  Process launched(start_pair());
+  ASSERT_TRUE(wait_until([&] { return step_of_both(log_) >= 12; })) << launched.err_so_far();
+  const auto now = status("pair");
+  kill(steps_of(log_, 1).back().pid, SIGKILL);
+  ASSERT_TRUE(wait_until([&] {
+    return find_step(log_, 2, 0, 1).has_value() && find_step(log_, 2, 1, 1).has_value();
+  })) << launched.err_so_far();
+  // The supervisor of machine a, which serves and has rank 0.
+  signal_process(now["machines"][0]["pid"], now["machines"][0]["pid_start"], SIGKILL);
+  const Finished done = launched.wait();
+  EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+  EXPECT_THAT(done.err, AllOf(HasSubstr("a: ended with 0"), HasSubstr("b: ended with 0")));
+  EXPECT_THAT(done.out, HasSubstr("[a] tern agent: the command was killed by signal 9"));
+  // Both to the last step, together, and never from the beginning.
+  for (const int64_t rank : {0, 1}) {
+    const std::vector<ProgramStep> steps = steps_of(log_, rank);
+    EXPECT_EQ(steps.back().step, kSteps);
+    EXPECT_EQ(steps.back().attempt, steps_of(log_, 0).back().attempt);
+    EXPECT_EQ(std::ranges::count(steps, 1, &ProgramStep::step), 1);
+  }
+  expect_nothing_left(now["id"]);
+}
+
+// Its ranks leave together when one is told to, as they must to save at the same step.
+TEST_F(Programs, GoOnWithoutAMachineThatMustGo) {
+  Process launched(start_pair());
+  ASSERT_TRUE(wait_until([&] { return step_of_both(log_) >= 12; })) << launched.err_so_far();
+  const std::string id = status("pair")["id"];
+  EXPECT_EQ(tern({"preempt", "pair", "--machine", "b"}).exit_code, 0);
+  const Finished done = launched.wait();
+  EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+  EXPECT_THAT(done.err, AllOf(HasSubstr("a: ended with 0"), HasSubstr("b: ended with 75")));
+  // Nothing was lost.
+  int64_t last = 0;
+  for (const ProgramStep& step : steps_of(log_, 0)) {
+    EXPECT_EQ(step.step, last + 1) << "attempt " << step.attempt;
+    last = step.step;
+  }
+  EXPECT_EQ(last, kSteps);
+  expect_nothing_left(id);
 }
 
 TEST_F(Machines, AProgramIsFollowedToItsEndAndItsExitCodeIsOurs) {

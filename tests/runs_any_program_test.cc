@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <iterator>
 
+#include "any_program_log.h"
 #include "process.h"
 
 namespace tern {
@@ -17,13 +17,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-struct Line {
-  int64_t attempt = 0;
-  int64_t rank = 0;
-  int64_t step = 0;
-  pid_t pid = 0;
-};
 
 class AnyProgram : public testing::Test {
  protected:
@@ -36,10 +29,11 @@ class AnyProgram : public testing::Test {
   ~AnyProgram() override { fs::remove_all(folder_); }
 
   Process::Start start(int64_t steps, const std::string& work) const {
-    return {.command = {TERN_PROGRAM, "program", "--ranks", "2", "--run",
-                        (folder_ / "run").string(), "--work", (folder_ / work).string(), "--",
-                        "python3", TERN_SOURCE_DIR "/tests/any_program.py", std::to_string(steps),
-                        (folder_ / "log").string()}};
+    Process::Start start{.command = {TERN_PROGRAM, "program", "--ranks", "2", "--run",
+                                     (folder_ / "run").string(), "--work",
+                                     (folder_ / work).string(), "--"}};
+    std::ranges::copy(any_program(steps, folder_ / "log"), std::back_inserter(start.command));
+    return start;
   }
   std::string report() const {
     const Finished done =
@@ -47,24 +41,13 @@ class AnyProgram : public testing::Test {
     EXPECT_EQ(done.exit_code, 0) << done.err;
     return done.out;
   }
-  std::vector<Line> lines() const {
-    std::vector<Line> all;
-    for (const char* rank : {"0", "1"}) {
-      std::ifstream file(folder_ / "log" / rank);
-      for (std::string text; std::getline(file, text) && !file.eof();) {
-        Line line;
-        std::istringstream(text) >> line.attempt >> line.rank >> line.step >> line.pid;
-        all.push_back(line);
-      }
-    }
+  std::vector<ProgramStep> lines() const {
+    std::vector<ProgramStep> all = steps_of(folder_ / "log", 0);
+    std::ranges::copy(steps_of(folder_ / "log", 1), std::back_inserter(all));
     return all;
   }
-  // The line of a rank that has come to a step in an attempt.
-  std::optional<Line> find(int64_t attempt, int64_t rank, int64_t step) const {
-    for (const Line& line : lines()) {
-      if (line.attempt == attempt && line.rank == rank && line.step >= step) return line;
-    }
-    return std::nullopt;
+  std::optional<ProgramStep> find(int64_t attempt, int64_t rank, int64_t step) const {
+    return find_step(folder_ / "log", attempt, rank, step);
   }
   bool has_kept(int64_t number) const {
     std::error_code error;
@@ -89,7 +72,7 @@ TEST_F(AnyProgram, GoesOnFromWhatItSavedWhenARankIsKilled) {
   // Of each attempt the first step is the one after what was saved.
   for (int64_t attempt = 2; attempt <= 3; ++attempt) {
     int64_t first = 1000;
-    for (const Line& line : lines()) {
+    for (const ProgramStep& line : lines()) {
       if (line.attempt == attempt) first = std::min(first, line.step);
     }
     EXPECT_GT(first, attempt == 2 ? 10 : 20);
@@ -107,14 +90,14 @@ TEST_F(AnyProgram, GoesOnOnAnotherMachineAfterEverythingWasKilled) {
   {
     Process process(start(100'000, "work"));
     ASSERT_TRUE(wait_until([&] { return has_kept(2); })) << process.err_so_far();
-    const std::optional<Line> last = find(1, 0, 1);
+    const std::optional<ProgramStep> last = find(1, 0, 1);
     process.signal(SIGKILL);
     process.wait();
     ASSERT_TRUE(wait_until([&] { return kill(last->pid, 0) != 0; })) << "it outlives its ranks";
   }
   EXPECT_THAT(report(), HasSubstr("was killed or the machine was lost"));
   int64_t saved = 0;
-  for (const Line& line : lines()) saved = std::max(saved, line.step);
+  for (const ProgramStep& line : lines()) saved = std::max(saved, line.step);
   // Some steps more than it had done, and a folder that has nothing.
   const Finished done = run_to_end(start(saved + 7, "other"));
   EXPECT_EQ(done.exit_code, 0) << done.err;
@@ -134,7 +117,7 @@ TEST_F(AnyProgram, SavesAndLeavesAtANoticeAndGoesOn) {
   EXPECT_THAT(report(), AllOf(HasSubstr(": preempted"), HasSubstr("SIGTERM"),
                               HasSubstr("it finds what it saved")));
   int64_t last = 0;
-  for (const Line& line : lines()) last = std::max(last, line.step);
+  for (const ProgramStep& line : lines()) last = std::max(last, line.step);
   const Finished done = run_to_end(start(last + 3, "other"));
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("begins at step " + std::to_string(last))) << done.err;
