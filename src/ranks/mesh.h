@@ -109,7 +109,7 @@ class Mesh {
   PeerState told_;
   Nanoseconds told_at_{0};
   std::set<int64_t> gone_;  // machines whose supervisor has ended, for all that is known
-  int64_t leader_ = -1;  // the machine of the last leader
+  int64_t leader_ = -1;     // the machine of the last leader
   // It was with most machines: it may have had the run when it died.
   bool leader_could_take_over_ = false;
   bool leader_is_dead_ = false;
