@@ -150,7 +150,8 @@ Status SlurmJob::preempt(size_t machine) const {
                             machine, run_.name));
   }
   const Result<Bytes> told = ask_slurm({"scancel", "--signal=TERM", step->second}, clock_);
-  if (!told) return told.error();
+  // One that leaves at once is gone before Slurm has an answer for us.
+  if (!told && told.error().code != Code::not_found) return told.error();
   return {};
 }
 
@@ -179,7 +180,12 @@ Result<bool> SlurmJob::stop(Nanoseconds limit) const {
   ASSIGN_OR_RETURN(const SlurmJobState state, ask());
   if (!state.is_alive()) return true;
   std::vector<std::string> cancel = {"scancel", job()};
-  if (!state.is_waiting()) cancel.insert(cancel.begin() + 1, "--signal=INT");
+  // Slurm signals all processes of a step: a program must get what it saves itself at.
+  const Result<SlurmRequest> request = folder_.read_request();
+  const bool is_program = request && request->command.is_program;
+  if (!state.is_waiting()) {
+    cancel.insert(cancel.begin() + 1, is_program ? "--signal=TERM" : "--signal=INT");
+  }
   const Result<Bytes> told = ask_slurm(cancel, clock_);
   if (!told) return told.error();
   return wait_for_end(limit);
