@@ -2,6 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <iterator>
+
+#include "any_program_log.h"
 #include "fleet/marked_processes.h"
 #include "slurm_cluster.h"
 #include "tern_run.h"
@@ -35,15 +41,25 @@ class LaunchesBySlurm : public testing::Test {
 
   // Waits until the job was requeued so often and runs again. The job itself sees to it that this
   // is soon; where the machine is too busy for that, Slurm would wait for two minutes.
-  bool comes_back(const std::string& name, int64_t restarts) const {
+  bool comes_back(const std::string& name, int64_t restarts) {
     const std::string number = number_of(name);
     const auto is_back = [&] {
       const nlohmann::json job = job_of(name);
       return job["restarts"] == restarts && job["state"] == "RUNNING";
     };
-    if (wait_until(is_back)) return true;
-    cluster_.start_now(number);
-    return wait_until(is_back);
+    return wait_until(is_back) || wait_until([&] {
+             cluster_.start_now(number);
+             return is_back();
+           });
+  }
+  // The same where a test need not see that the job shortens Slurm's pause.
+  bool is_brought_back(const std::string& name, int64_t restarts) {
+    const std::string number = number_of(name);
+    return wait_until([&] {
+      cluster_.start_now(number);
+      const nlohmann::json job = job_of(name);
+      return job["restarts"] == restarts && job["state"] == "RUNNING";
+    });
   }
   // Whether it has recorded more steps than there are now.
   bool goes_on(const std::string& name) const {
@@ -99,6 +115,88 @@ TEST_F(LaunchesBySlurm, ATrainingGoesOnAfterALostNodeAndANotice) {
   const Finished down = tern({"down", "night"});
   EXPECT_EQ(down.exit_code, kExitDone) << down.err;
   EXPECT_TRUE(leaves_nothing(was, 1));
+}
+
+TEST_F(LaunchesBySlurm, ATrainingOnThreeNodesGoesOnAfterAnyOfThemIsLost) {
+  const Finished launched =
+      tern({"launch", "run.toml", "--name", "three", "--on", "slurm", "--machines", "3", "--run",
+            "runs/three", "--set", "train.epochs=100000", "--detach"});
+  ASSERT_EQ(launched.exit_code, kExitDone) << launched.err;
+  const auto is_complete = [&](int64_t after) {
+    return wait_until([&] {
+      const auto groups = place_.ledger("three", "ranks");
+      return !groups.empty() && groups.back()["world"] == 3 &&
+             place_.steps_recorded("three") > after;
+    });
+  };
+  ASSERT_TRUE(is_complete(20)) << tern({"logs", "three"}).out;
+  ASSERT_EQ(status("three")["machines"].size(), 3U);
+
+  // The last one, then the first, which has the job's own process.
+  for (const size_t lost : {2, 0}) {
+    const std::string node = status("three")["machines"][lost]["address"];
+    cluster_.ask({"scontrol", "update", "NodeName=" + node, "State=DOWN", "Reason=lost"});
+    ASSERT_TRUE(wait_until([&] { return job_of("three")["state"] != "RUNNING"; }));
+    const int64_t steps = place_.steps_recorded("three");
+    cluster_.resume(node);
+    // A node that begins again while it still ends the job's own process would refuse the job.
+    ASSERT_TRUE(lost == 0 ? comes_back("three", 2) : is_brought_back("three", 1))
+        << tern({"status", "three"}).out << tern({"logs", "three"}).out;
+    ASSERT_TRUE(is_complete(steps + 20)) << tern({"logs", "three"}).out;
+    EXPECT_LE(place_.report("three")["steps_lost"], 1);
+  }
+  EXPECT_THAT(tern({"logs", "three"}).out, HasSubstr("resuming"));
+
+  const Finished stopped = tern({"stop", "three"});
+  EXPECT_EQ(stopped.exit_code, kExitDone) << stopped.err;
+  EXPECT_EQ(stopped.out,
+            "slurm-0: ended with 10\nslurm-1: ended with 10\nslurm-2: ended with 10\n");
+  EXPECT_EQ(place_.report("three")["status"], "stopped");
+  const nlohmann::json was = status("three");
+  const Finished down = tern({"down", "three"});
+  EXPECT_EQ(down.exit_code, kExitDone) << down.err;
+  EXPECT_TRUE(leaves_nothing(was, 3));
+}
+
+TEST_F(LaunchesBySlurm, AProgramOnTwoNodesGoesOnAfterANoticeAndAfterItsOwnExitCode) {
+  const fs::path log = place_ / "log";
+  fs::create_directory(log);
+  std::vector<std::string> words = {"launch",    "--name",     "pair", "--on",
+                                    "slurm",     "--machines", "2",    "--run",
+                                    "runs/pair", "--detach",   "--"};
+  std::ranges::copy(any_program(1'000'000, log), std::back_inserter(words));
+  const Finished launched = tern(words);
+  ASSERT_EQ(launched.exit_code, kExitDone) << launched.err;
+  ASSERT_TRUE(wait_until([&] { return step_of_both(log) >= 12; })) << tern({"logs", "pair"}).out;
+
+  // One of the two is told to leave.
+  const Finished drilled = tern({"preempt", "pair", "--machine", "1"});
+  EXPECT_EQ(drilled.exit_code, kExitDone) << drilled.err;
+  ASSERT_TRUE(is_brought_back("pair", 1)) << tern({"status", "pair"}).out;
+  const int64_t left_at = step_of_both(log);
+  ASSERT_TRUE(wait_until([&] { return step_of_both(log) >= left_at + 12; }))
+      << tern({"logs", "pair"}).out;
+  // The program itself wants to be started again.
+  kill(steps_of(log, 0).back().pid, SIGTERM);
+  ASSERT_TRUE(is_brought_back("pair", 2))
+      << tern({"status", "pair"}).out << tern({"logs", "pair"}).out;
+  const int64_t left_again = step_of_both(log);
+  ASSERT_TRUE(wait_until([&] { return step_of_both(log) >= left_again + 12; }))
+      << tern({"logs", "pair"}).out;
+  const Finished stopped = tern({"stop", "pair"});
+  EXPECT_EQ(stopped.exit_code, kExitDone) << stopped.err;
+  EXPECT_EQ(stopped.out, "slurm-0: ended with 75\nslurm-1: ended with 75\n");
+  // It saved each time that it left: no step was done twice. Rank 0 may have done some alone.
+  int64_t last = 0;
+  for (const ProgramStep& step : steps_of(log, 0)) {
+    EXPECT_EQ(step.step, last + 1) << "process " << step.pid;
+    last = step.step;
+  }
+  const std::vector<ProgramStep> others = steps_of(log, 1);
+  EXPECT_TRUE(std::ranges::is_sorted(others, std::less_equal(), &ProgramStep::step));
+  const nlohmann::json was = status("pair");
+  EXPECT_EQ(tern({"down", "pair"}).exit_code, kExitDone);
+  EXPECT_TRUE(leaves_nothing(was, 2));
 }
 
 TEST_F(LaunchesBySlurm, AnyProgramIsRequeuedByItsExitCodeAndTakenFromTheQueue) {

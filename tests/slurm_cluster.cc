@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::chrono::seconds kRefusedFor{2};
+
 std::string host_name() {
   char name[256] = {};
   EXPECT_EQ(gethostname(name, sizeof name - 1), 0);
@@ -120,13 +122,21 @@ std::string SlurmCluster::state_of(const std::string& job) const {
   return ask({"squeue", "-h", "--jobs=" + job, "--states=all", "-o", "%T"});
 }
 
-void SlurmCluster::start_now(const std::string& job) const {
+void SlurmCluster::start_now(const std::string& job) {
   if (ask({"squeue", "-h", "--jobs=" + job, "--states=all", "-o", "%T %r"}) !=
       "PENDING BeginTime") {
+    waiting_since_.erase(job);
     return;
   }
+  const Nanoseconds since = waiting_since_.try_emplace(job, clock_.now()).first->second;
+  if (clock_.now() - since < kRefusedFor) return;
   // It may have begun in between.
   run_to_end({.command = {"scontrol", "update", "jobid=" + job, "StartTime=now"},
+              .environment = environment()});
+}
+
+void SlurmCluster::resume(const std::string& node) const {
+  run_to_end({.command = {"scontrol", "update", "NodeName=" + node, "State=RESUME"},
               .environment = environment()});
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.h"
 #include "process.h"
 
 namespace tern {
@@ -25,13 +26,18 @@ class SlurmCluster {
   // A job's state, as PENDING; empty: there is none.
   std::string state_of(const std::string& job) const;
   // What an administrator does who does not want to wait for Slurm's pause before a requeued job
-  // starts again.
-  void start_now(const std::string& job) const;
+  // starts again; to be called until it runs. Not in the first two seconds: a node refuses a job
+  // that starts in the same second in which it was told to end it, and Slurm lets it fail.
+  void start_now(const std::string& job);
+  // Brings a node back that was set down, unless Slurm has done so itself.
+  void resume(const std::string& node) const;
 
  private:
   void start(const std::vector<std::string>& command);
 
   const std::filesystem::path folder_;
+  SystemClock clock_;
+  std::map<std::string, Nanoseconds> waiting_since_;  // by job
   std::vector<std::unique_ptr<Process>> daemons_;
 };
 
