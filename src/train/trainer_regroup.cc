@@ -190,6 +190,8 @@ Status Trainer::hold_the_run() {
     const Status restored = leads_ ? restore_or_start() : Status();
     RETURN_IF_ERROR(share_state(/*source=*/0, restored, /*has_tensors=*/true));
     has_state_ = true;
+    spans_before_ = spans_.totals();
+    if (leads_ && is_begun_ && setup_.on_start) setup_.on_start(event(state_.step, 0));
   }
   lease_ = std::llround(agreed[1]);
   return {};
