@@ -21,6 +21,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -289,8 +290,16 @@ class Story:
     def is_done(self, run):
         return any(line["status"] == "done" for line in of_kind(run, "end"))
 
+    def check_deaths(self):
+        """SIGKILL is ours; whoever dies of another signal has a mistake in it."""
+        for log in self.network.root.glob("h*/state/tern/agents/*/log.txt"):
+            for line in log.read_text(errors="replace").splitlines():
+                if re.search(r"killed by signal (?!9\b)", line):
+                    raise Failure(f"{log.relative_to(self.network.root)}: {line}")
+
     def check(self, name, run):
         """Against the run that nobody disturbed."""
+        self.check_deaths()
         saved = 0
         for line in json_lines(run / "ledger.jsonl"):
             if line.get("kind") == "checkpoint":
