@@ -46,7 +46,8 @@ class Host:
         """Names below its /tmp; nothing of a host that is down."""
         for pid, _ in self.processes():
             with contextlib.suppress(OSError):
-                return sorted(entry.name for entry in pathlib.Path(f"/proc/{pid}/root/tmp").iterdir())
+                return sorted(entry.name for entry in
+                              pathlib.Path("/proc", str(pid), "root", "tmp").iterdir())
         return []
 
     def listening(self):
