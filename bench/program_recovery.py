@@ -8,6 +8,8 @@ The same script (DistributedDataParallel over Gloo, a checkpoint each 10 steps) 
 program`, which is what `tern launch ... -- PROGRAM` runs on each machine, and under torchrun of the
 same PyTorch. A random rank gets SIGKILL; the time to the first step of the next attempt is taken,
 and what that attempt took from exec to the end of its imports is subtracted: nobody can save that.
+The script imports torch._dynamo by name, because DistributedDataParallel would import its 900 modules when
+it is first made.
 PYTHON has torch 2.11 (scripts/fetch-peers makes one).
 """
 
@@ -30,7 +32,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Each line of its log: pid, seconds from exec to the end of the imports, step, time.
 SCRIPT = '''
 import os, pathlib, sys, time
-import torch
+import torch, torch._dynamo
 from torch import distributed, nn
 imported = time.time()
 with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
@@ -185,7 +187,9 @@ def main():
     ours = numbers["tern"]
     if len(ours) < args.kills:
         sys.exit(f"only {len(ours)} of {args.kills} kills were survived")
-    if statistics.median(result[1] for result in ours) > LIMIT_S:
+    within = sum(result[1] <= LIMIT_S for result in ours)
+    print(f"within import time + {LIMIT_S} s: {within} of {args.kills}")
+    if within < args.kills:
         sys.exit(f"longer than import time + {LIMIT_S} s")
 
 

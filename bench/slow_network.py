@@ -32,6 +32,7 @@ path = "{data}"
 classes = 4
 [model]
 name = "resnet18"
+stem = "small"
 [train]
 batch = 32
 steps = {steps}

@@ -24,6 +24,10 @@ namespace {
 constexpr Milliseconds kEndGrace{200};
 // How long after a program's failure it may turn out that another failed first.
 constexpr Milliseconds kBlameGrace{300};
+// Programs meet where that of rank 0 listens. One of PyTorch's that finds nobody there tries again
+// after 0.25 to 0.75 s, so the others begin a little later: by more than two that begin together
+// are mostly apart when they have imported it.
+constexpr Milliseconds kHeadStart{150};
 // How often it is asked whether another rank wants to be let in.
 constexpr Milliseconds kLookEvery{250};
 // Ranks are at most this far apart: one of them may fetch a checkpoint from a bucket.
@@ -151,6 +155,7 @@ Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
   const bool threads_are_set = std::ranges::any_of(
       setup_.environment, [](const auto& entry) { return entry.starts_with("OMP_NUM_THREADS="); });
   const VariableChanges changes = program_variables(place, setup_.folders, threads_are_set);
+  if (place.rank != 0) setup_.clock->wait_for(kHeadStart, setup_.link->generation_over());
   started_at_ = setup_.clock->now();
   Result<ProgramChild> child =
       ProgramChild::start(setup_.words, changed(setup_.environment, changes));
