@@ -239,7 +239,7 @@ def measure_torchrun(args, ranks, kills):
         return {"first": first}
     table(f"torchrun: SIGKILL of one of {ranks} to the next step", times)
     print(f"{'torchrun: kills survived':<52} {survived} of {args.torchrun_kills}")
-    return {"first": first, "times": times, "survived": survived}
+    return {"times": times, "survived": survived}
 
 
 def main():
