@@ -6,6 +6,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "image/simd_target.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tern {
 namespace HWY_NAMESPACE {
@@ -77,20 +79,20 @@ HWY_AFTER_NAMESPACE();
 
 namespace tern {
 
-HWY_EXPORT(split_in_vectors);
-HWY_EXPORT(join_in_vectors);
-HWY_EXPORT(reverse_in_vectors);
+TERN_EXPORT(split_in_vectors);
+TERN_EXPORT(join_in_vectors);
+TERN_EXPORT(reverse_in_vectors);
 
 void split_rgb(const uint8_t* rgb, size_t count, uint8_t* planes, size_t stride) {
-  HWY_DYNAMIC_DISPATCH(split_in_vectors)(rgb, count, planes, stride);
+  TERN_DISPATCH(split_in_vectors)(rgb, count, planes, stride);
 }
 
 void join_rgb(const uint8_t* planes, size_t stride, size_t count, uint8_t* rgb) {
-  HWY_DYNAMIC_DISPATCH(join_in_vectors)(planes, stride, count, rgb);
+  TERN_DISPATCH(join_in_vectors)(planes, stride, count, rgb);
 }
 
 void reverse_bytes(const uint8_t* from, size_t count, uint8_t* to) {
-  HWY_DYNAMIC_DISPATCH(reverse_in_vectors)(from, count, to);
+  TERN_DISPATCH(reverse_in_vectors)(from, count, to);
 }
 
 }  // namespace tern

@@ -8,6 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "image/simd_target.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tern {
 namespace HWY_NAMESPACE {
@@ -247,8 +249,8 @@ HWY_AFTER_NAMESPACE();
 
 namespace tern {
 
-HWY_EXPORT(filter_row_in_vectors);
-HWY_EXPORT(filter_column_in_vectors);
+TERN_EXPORT(filter_row_in_vectors);
+TERN_EXPORT(filter_column_in_vectors);
 
 namespace {
 
@@ -299,12 +301,12 @@ void fill_columns(const FilterAxis& axis, ColumnFilter& columns) {
 
 void filter_row(const ColumnFilter& columns, const uint8_t* in, size_t in_stride, uint16_t* out,
                 size_t out_stride) {
-  HWY_DYNAMIC_DISPATCH(filter_row_in_vectors)(columns, in, in_stride, out, out_stride);
+  TERN_DISPATCH(filter_row_in_vectors)(columns, in, in_stride, out, out_stride);
 }
 
 void filter_column(std::span<const uint16_t* const> rows, const uint16_t* weights, int32_t taps,
                    size_t count, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(filter_column_in_vectors)(rows, weights, taps, count, out);
+  TERN_DISPATCH(filter_column_in_vectors)(rows, weights, taps, count, out);
 }
 
 }  // namespace tern

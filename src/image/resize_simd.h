@@ -2,11 +2,11 @@
 // them, and the plain loops for machines without any, give weighted_sum()'s bits.
 #pragma once
 
-#include <hwy/aligned_allocator.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -21,8 +21,7 @@ class VectorMemory {
   T* at_least(size_t count) {
     if (count > size_) {
       size_ = 0;
-      memory_ = hwy::AllocateAligned<T>(count);
-      if (memory_ == nullptr) throw std::bad_alloc();  // as std::vector would
+      memory_.reset(new (kAlignment) T[count]);
       std::fill_n(memory_.get(), count, T{});
       size_ = count;
     }
@@ -32,7 +31,13 @@ class VectorMemory {
   const T* data() const { return memory_.get(); }
 
  private:
-  hwy::AlignedFreeUniquePtr<T[]> memory_;
+  // As Highway's own: the longest vectors, and two cache lines.
+  static constexpr std::align_val_t kAlignment{128};
+  struct Free {
+    void operator()(T* memory) const { operator delete[](memory, kAlignment); }
+  };
+
+  std::unique_ptr<T[], Free> memory_;
   size_t size_ = 0;
 };
 

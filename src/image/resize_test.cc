@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "core/random.h"
 #include "image/planes.h"
 #include "image/resize_weights.h"
+#include "image/simd_target.h"
 
 namespace tern {
 namespace {
@@ -161,22 +161,19 @@ Drawn draw(uint64_t seed) {
   return drawn;
 }
 
-// Every test leaves Highway's choice as it found it.
+// Every test leaves the choice as it found it.
 class ResizeOnEveryMachine : public testing::Test {
  protected:
   ~ResizeOnEveryMachine() override { choose(0); }
 
   // One kind of instructions only; 0: the best.
   static void choose(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    chosen_target().Update(target == 0 ? supported_targets() : target);
   }
 
   static std::vector<int64_t> machines() {
-    choose(0);
     std::vector<int64_t> found;
-    const int64_t supported = hwy::SupportedTargets();
-    for (int64_t rest = supported & HWY_TARGETS; rest != 0; rest &= rest - 1) {
+    for (int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
       found.push_back(rest & -rest);
     }
     return found;
@@ -305,14 +302,14 @@ TEST_F(ResizeOnEveryMachine, GivesTheSameBits) {
     for (uint64_t seed = 0; seed < 60; ++seed) {
       const Drawn drawn = draw(seed);
       ASSERT_EQ(resized(drawn.pixels, drawn.view), one_by_one(drawn.pixels, drawn.view))
-          << hwy::TargetName(machine) << ", seed " << seed;
+          << std::hex << machine << ", seed " << seed;
     }
     const Pixels large = noise(300, 270, 4);
     for (const int32_t out : {1, 3, 20, 70, 110, 160, 224, 400}) {
       const View view{
           .left = 1.5, .width = 298, .height = 270, .out_width = out, .out_height = out};
       ASSERT_EQ(resized(large, view), one_by_one(large, view))
-          << hwy::TargetName(machine) << ", " << out;
+          << std::hex << machine << ", " << out;
     }
   }
 }
@@ -326,16 +323,16 @@ TEST_F(ResizeOnEveryMachine, PlanesGoBothWays) {
       std::vector<uint8_t> planes(3 * stride, 9);
       split_rgb(pixels.rgb.data(), static_cast<size_t>(count), planes.data(), stride);
       for (size_t i = 0; i < pixels.rgb.size(); ++i) {
-        ASSERT_EQ(planes[i % 3 * stride + i / 3], pixels.rgb[i]) << hwy::TargetName(machine);
+        ASSERT_EQ(planes[i % 3 * stride + i / 3], pixels.rgb[i]) << std::hex << machine;
       }
       EXPECT_EQ(planes.back(), 9);
       std::vector<uint8_t> joined(pixels.rgb.size());
       join_rgb(planes.data(), stride, static_cast<size_t>(count), joined.data());
-      ASSERT_EQ(joined, pixels.rgb) << hwy::TargetName(machine);
+      ASSERT_EQ(joined, pixels.rgb) << std::hex << machine;
       std::vector<uint8_t> reversed(joined.size());
       reverse_bytes(joined.data(), joined.size(), reversed.data());
       std::reverse(joined.begin(), joined.end());
-      ASSERT_EQ(reversed, joined) << hwy::TargetName(machine);
+      ASSERT_EQ(reversed, joined) << std::hex << machine;
     }
   }
 }
