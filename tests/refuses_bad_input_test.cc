@@ -132,6 +132,19 @@ TEST_F(RefusesBadInput, ARunFileFromAPipeWhichCannotBeReadTwice) {
   EXPECT_THAT(finished.err, HasSubstr("save the run file"));
 }
 
+TEST_F(RefusesBadInput, ALibcurlThatIsDamagedIsNamedByWhatNeedsItAndByNothingElse) {
+  write_text(place_ / "libcurl.so.4", "no library");
+  const std::map<std::string, std::string> damaged = {{"LD_LIBRARY_PATH", (place_ / ".").string()},
+                                                      {"AWS_ACCESS_KEY_ID", "key"},
+                                                      {"AWS_SECRET_ACCESS_KEY", "secret"}};
+  const Finished store = run_to_end(
+      {.command = {TERN_PROGRAM, "store", "ls", "s3://bucket/prefix"}, .environment = damaged});
+  EXPECT_EQ(store.exit_code, kExitNotFound) << store.err;
+  EXPECT_THAT(store.err, HasSubstr("Debian's package is libcurl4"));
+  EXPECT_EQ(run_to_end({.command = {TERN_PROGRAM, "recipes"}, .environment = damaged}).exit_code,
+            kExitDone);
+}
+
 TEST_F(RefusesBadInput, FreshMovesNothingIfTheNewRunCannotBegin) {
   ASSERT_EQ(train({"--steps", "5"}).exit_code, kExitDone);
   EXPECT_EQ(train({"--fresh", "--set", "data.path=\"nowhere\""}).exit_code, kExitNotFound);

@@ -1,26 +1,18 @@
 // What libcurl's failures mean to us. Only for core's own files that use libcurl.
 #pragma once
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <string>
 
+#include "core/libcurl.h"
 #include "core/result.h"
 
 namespace tern {
 
-inline Status start_libcurl() {
-  // Made once, by whoever comes first; never undone, as other threads may be using it.
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (started == CURLE_OK) return {};
-  return fail(Code::internal, fmt::format("libcurl does not start: {}; is its installation whole?",
-                                          curl_easy_strerror(started)));
-}
-
 // `url` as shown_url() (web_request.h) has it, `detail` from CURLOPT_ERRORBUFFER.
 inline Error curl_failure(CURLcode code, const char* detail, const std::string& url) {
-  const std::string what = *detail != '\0' ? detail : curl_easy_strerror(code);
+  const std::string what = *detail != '\0' ? detail : libcurl().easy_strerror(code);
   switch (code) {
     case CURLE_URL_MALFORMAT:
       return fail(Code::invalid, fmt::format("{} is no web address ({}); check it", url, what));

@@ -24,7 +24,7 @@ struct Options {
 
   template <typename T>
   void set(CURLoption option, T value) {
-    if (failed == CURLE_OK) failed = curl_easy_setopt(handle, option, value);
+    if (failed == CURLE_OK) failed = libcurl().easy_setopt(handle, option, value);
   }
 };
 
@@ -91,13 +91,13 @@ bool changes_nothing(const HttpRequest& request) {
 HttpLane::HttpLane(const HttpOptions& options, TrustedCertificates& certificates)
     : options_(options),
       certificates_(certificates),
-      multi_(curl_multi_init()),
-      easy_(curl_easy_init()) {}
+      multi_(libcurl().multi_init()),
+      easy_(libcurl().easy_init()) {}
 
 HttpLane::~HttpLane() {
   abandon();
   // Closing the connection must not come back to members that are gone.
-  curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, nullptr);
+  libcurl().multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, nullptr);
 }
 
 Result<std::unique_ptr<HttpLane>> HttpLane::create(const HttpOptions& options,
@@ -105,10 +105,10 @@ Result<std::unique_ptr<HttpLane>> HttpLane::create(const HttpOptions& options,
   std::unique_ptr<HttpLane> lane(new HttpLane(options, certificates));
   CURLM* const multi = lane->multi_.get();
   if (multi == nullptr || lane->easy_ == nullptr ||
-      curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) != CURLM_OK ||
-      curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, lane.get()) != CURLM_OK ||
-      curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 1L) != CURLM_OK ||
-      curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, 1L) != CURLM_OK) {
+      libcurl().multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) != CURLM_OK ||
+      libcurl().multi_setopt(multi, CURLMOPT_SOCKETDATA, lane.get()) != CURLM_OK ||
+      libcurl().multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 1L) != CURLM_OK ||
+      libcurl().multi_setopt(multi, CURLMOPT_MAXCONNECTS, 1L) != CURLM_OK) {
     return fail(Code::exhausted, "no memory for a web request; free some");
   }
   return lane;
@@ -129,7 +129,7 @@ void HttpLane::begin(const HttpRequest& request, Nanoseconds now) {
   detail_[0] = '\0';
   failure_ = check(request);
   if (failure_) failure_ = prepare();
-  if (failure_ && curl_multi_add_handle(multi_.get(), easy_.get()) != CURLM_OK) {
+  if (failure_ && libcurl().multi_add_handle(multi_.get(), easy_.get()) != CURLM_OK) {
     failure_ = fail(Code::internal, "libcurl refuses a request; report this");
   }
   if (!failure_) return leave(CURLE_OK);
@@ -139,7 +139,7 @@ void HttpLane::begin(const HttpRequest& request, Nanoseconds now) {
 }
 
 Status HttpLane::prepare() {
-  curl_easy_reset(easy_.get());
+  libcurl().easy_reset(easy_.get());
   Options options{easy_.get()};
   options.set(CURLOPT_URL, request_->url.c_str());
   options.set(CURLOPT_PATH_AS_IS, 1L);
@@ -153,8 +153,8 @@ Status HttpLane::prepare() {
   options.set(CURLOPT_TCP_KEEPALIVE, 1L);
   options.set(CURLOPT_USERAGENT, "tern");
   // After a name that did not resolve libcurl keeps its buffer, and refuses another size for it.
-  curl_easy_setopt(easy_.get(), CURLOPT_BUFFERSIZE, kReceiveBytes);
-  curl_easy_setopt(easy_.get(), CURLOPT_UPLOAD_BUFFERSIZE, kSendBytes);
+  libcurl().easy_setopt(easy_.get(), CURLOPT_BUFFERSIZE, kReceiveBytes);
+  libcurl().easy_setopt(easy_.get(), CURLOPT_UPLOAD_BUFFERSIZE, kSendBytes);
   options.set(CURLOPT_ERRORBUFFER, detail_);
   options.set(CURLOPT_CONNECTTIMEOUT_MS, std::max<long>(options_.connect_limit.count(), 1));
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -208,11 +208,11 @@ Status HttpLane::prepare_headers() {
   }
   if (!has_type) lines.push_back("Content-Type:");  // else libcurl says that it is a form
   for (const std::string& line : lines) {
-    curl_slist* longer = curl_slist_append(headers_.get(), line.c_str());
+    curl_slist* longer = libcurl().slist_append(headers_.get(), line.c_str());
     if (longer == nullptr) return fail(Code::exhausted, "no memory for a web request; free some");
     if (longer != headers_.get()) headers_.reset(longer);
   }
-  curl_easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
+  libcurl().easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
   return {};
 }
 
@@ -250,7 +250,7 @@ void HttpLane::abandon() {
 }
 
 void HttpLane::leave(CURLcode code) {
-  if (is_added_) curl_multi_remove_handle(multi_.get(), easy_.get());
+  if (is_added_) libcurl().multi_remove_handle(multi_.get(), easy_.get());
   is_added_ = false;
   is_done_ = true;
   code_ = code;
@@ -259,7 +259,7 @@ void HttpLane::leave(CURLcode code) {
 Nanoseconds HttpLane::wait_max(Nanoseconds now) const {
   const Nanoseconds until_stalled = last_moved_ + options_.stall_limit - now;
   long timer_ms = -1;  // none
-  curl_multi_timeout(multi_.get(), &timer_ms);
+  libcurl().multi_timeout(multi_.get(), &timer_ms);
   return timer_ms < 0 ? until_stalled
                       : std::min<Nanoseconds>(until_stalled, Milliseconds(timer_ms));
 }
@@ -286,13 +286,13 @@ void HttpLane::advance(std::span<const pollfd> ready, Nanoseconds now) {
 
 void HttpLane::act(curl_socket_t socket, int events) {
   int running = 0;
-  if (curl_multi_socket_action(multi_.get(), socket, events, &running) != CURLM_OK) {
+  if (libcurl().multi_socket_action(multi_.get(), socket, events, &running) != CURLM_OK) {
     failure_ = fail(Code::internal, "libcurl does not go on with a request; report this");
     return leave(CURLE_FAILED_INIT);
   }
   if (running > 0) return;
   int left = 0;
-  const CURLMsg* message = curl_multi_info_read(multi_.get(), &left);
+  const CURLMsg* message = libcurl().multi_info_read(multi_.get(), &left);
   leave(message != nullptr ? message->data.result : CURLE_GOT_NOTHING);
 }
 

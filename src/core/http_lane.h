@@ -2,7 +2,6 @@
 // Of core's HTTP client, which has many of them.
 #pragma once
 
-#include <curl/curl.h>
 #include <poll.h>
 
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "core/http_client.h"
 #include "core/http_head.h"
+#include "core/libcurl.h"
 #include "core/trusted_certificates.h"
 
 namespace tern {
@@ -68,13 +68,13 @@ class HttpLane {
   Error failure() const;
 
   struct CloseEasy {
-    void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+    void operator()(CURL* handle) const { libcurl().easy_cleanup(handle); }
   };
   struct CloseMulti {
-    void operator()(CURLM* handle) const { curl_multi_cleanup(handle); }
+    void operator()(CURLM* handle) const { libcurl().multi_cleanup(handle); }
   };
   struct FreeList {
-    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+    void operator()(curl_slist* list) const { libcurl().slist_free_all(list); }
   };
 
   const HttpOptions& options_;

@@ -1,6 +1,5 @@
 #include "core/trusted_certificates.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 
@@ -20,9 +19,9 @@ Error unreadable(const std::string& what, const std::string& path) {
 
 TrustedCertificates::TrustedCertificates(std::string file) : file_(std::move(file)) {
   if (!file_.empty()) return;
-  const curl_version_info_data* const libcurl = curl_version_info(CURLVERSION_NOW);
-  if (libcurl->cainfo != nullptr) file_ = libcurl->cainfo;
-  if (libcurl->capath != nullptr) folder_ = libcurl->capath;
+  const curl_version_info_data* const built = libcurl().version_info(CURLVERSION_NOW);
+  if (built->cainfo != nullptr) file_ = built->cainfo;
+  if (built->capath != nullptr) folder_ = built->capath;
 }
 
 Result<TrustedCertificates::Store> TrustedCertificates::read(unsigned long flags) const {

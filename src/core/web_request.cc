@@ -1,6 +1,5 @@
 #include "core/web_request.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,10 +16,10 @@ constexpr long kRedirectsMax = 10;
 constexpr long kBufferBytes = 256 << 10;
 
 struct CloseHandle {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+  void operator()(CURL* handle) const { libcurl().easy_cleanup(handle); }
 };
 struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const { libcurl().slist_free_all(list); }
 };
 using Handle = std::unique_ptr<CURL, CloseHandle>;
 using HeaderList = std::unique_ptr<curl_slist, FreeList>;
@@ -38,7 +37,7 @@ struct Exchange {
     if (begun) return {};
     begun = true;
     curl_off_t wait_s = 0;
-    if (curl_easy_getinfo(handle, CURLINFO_RETRY_AFTER, &wait_s) == CURLE_OK && wait_s > 0) {
+    if (libcurl().easy_getinfo(handle, CURLINFO_RETRY_AFTER, &wait_s) == CURLE_OK && wait_s > 0) {
       constexpr curl_off_t kDay = 24 * 60 * 60;
       answer.retry_after = std::chrono::seconds(std::min(wait_s, kDay));
     }
@@ -93,7 +92,7 @@ size_t on_header(char* data, size_t size, size_t count, void* user) {
     read_header(line, exchange.answer);
   }
   long status = 0;
-  curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
+  libcurl().easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
   exchange.answer.status = static_cast<int>(status);
   return line.size();
 }
@@ -124,7 +123,7 @@ struct Options {
 
   template <typename T>
   void set(CURLoption option, T value) {
-    if (failed == CURLE_OK) failed = curl_easy_setopt(handle, option, value);
+    if (failed == CURLE_OK) failed = libcurl().easy_setopt(handle, option, value);
   }
 };
 
@@ -191,7 +190,7 @@ std::optional<ContentRange> parse_content_range(BytesView value) {
 Result<WebAnswer> send(const WebRequest& request, const WebReceiver& receiver,
                        std::stop_token stop) {
   RETURN_IF_ERROR(start_libcurl());
-  const Handle handle(curl_easy_init());
+  const Handle handle(libcurl().easy_init());
   if (!handle) return fail(Code::exhausted, "no memory for a web request; free some");
   Exchange exchange{.receiver = receiver, .stop = std::move(stop), .handle = handle.get()};
   char detail[CURL_ERROR_SIZE] = "";
@@ -199,7 +198,7 @@ Result<WebAnswer> send(const WebRequest& request, const WebReceiver& receiver,
   // A header and not CURLOPT_RANGE, which makes libcurl refuse a server that sends the whole.
   HeaderList headers;
   const auto add_header = [&](const std::string& line) {
-    curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
+    curl_slist* longer = libcurl().slist_append(headers.get(), line.c_str());
     if (longer == nullptr) code = CURLE_OUT_OF_MEMORY;
     if (longer != nullptr && longer != headers.get()) headers.reset(longer);
   };
@@ -207,8 +206,9 @@ Result<WebAnswer> send(const WebRequest& request, const WebReceiver& receiver,
     add_header(fmt::format("Range: bytes={}-", request.first_byte));
     if (!request.if_range.empty()) add_header("If-Range: " + request.if_range);
   }
-  if (code == CURLE_OK) code = curl_easy_setopt(handle.get(), CURLOPT_HTTPHEADER, headers.get());
-  if (code == CURLE_OK) code = curl_easy_perform(handle.get());
+  if (code == CURLE_OK)
+    code = libcurl().easy_setopt(handle.get(), CURLOPT_HTTPHEADER, headers.get());
+  if (code == CURLE_OK) code = libcurl().easy_perform(handle.get());
 
   if (!exchange.failure) return exchange.failure.error();
   if (exchange.stop.stop_requested() && code != CURLE_OK) {

@@ -46,6 +46,15 @@ misses_its_library() {
   return "$status"
 }
 
+# libcurl is loaded when it is first needed, so ldd does not know of it. Nobody listens at the port.
+curl_is_ours() {
+  local loaded
+  loaded=$(env -i LD_DEBUG=libs AWS_ENDPOINT_URL=http://127.0.0.1:9 AWS_ACCESS_KEY_ID=a \
+    AWS_SECRET_ACCESS_KEY=b timeout 5 "$bundle/bin/tern" store ls s3://bucket/prefix 2>&1 |
+    sed -n 's/.*calling init: //p') || true
+  grep -F "$bundle/bin/../lib/libcurl.so.4" <<<"$loaded" >/dev/null && ! strangers <<<"$loaded"
+}
+
 # What the process $child has mapped once it trains.
 mapped=
 wait_for_steps() { # COUNT
@@ -79,6 +88,7 @@ check "its recipes are found" recipes_are_found
 check "a library missing from the bundle is noticed" misses_its_library bin/tern
 check "tern needs only its own libraries and glibc's" loads_only_ours bin/tern
 check "tern-train needs only its own libraries, LibTorch's and glibc's" loads_only_ours libexec/tern-train
+check "libcurl and all that it needs are its own" curl_is_ours
 check "it trains, and a notice ends it with exit code 75" is_preempted
 check "only its own libraries, LibTorch's and glibc's were loaded" mapped_only_ours
 check "the same command goes on to the end" resumes
