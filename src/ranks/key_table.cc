@@ -79,4 +79,11 @@ bool KeyTable::has_all(const std::vector<Bytes>& keys) const {
   return std::ranges::all_of(keys, [this](const Bytes& key) { return find(key) != nullptr; });
 }
 
+std::vector<Bytes> KeyTable::names() const {
+  std::vector<Bytes> names;
+  names.reserve(values_.size());
+  for (const auto& [key, value] : values_) names.push_back(key);
+  return names;
+}
+
 }  // namespace tern

@@ -34,6 +34,7 @@ class KeyTable {
   void clear();
 
   bool has_all(const std::vector<Bytes>& keys) const;
+  std::vector<Bytes> names() const;
   int64_t count() const { return static_cast<int64_t>(values_.size()); }
 
  private:

@@ -4,18 +4,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "core/clock.h"
-#include "core/mutex.h"
 #include "core/result.h"
 #include "preempt/notice.h"
 #include "ranks/rank_hub.h"
-#include "ranks/socket.h"
+#include "ranks/socket_server.h"
 
 namespace tern {
 
@@ -35,11 +32,10 @@ class KvServer {
     std::function<void(PeerWord)> on_peer;  // as on_event
     Clock* clock = nullptr;
   };
-  static Result<std::unique_ptr<KvServer>> start(Setup setup);
-  ~KvServer();
+  static Result<std::unique_ptr<KvServer>> start(const Setup& setup);
 
   // "127.0.0.1:41234"
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_->address(); }
 
   // To be done on the server's thread, soon, in the order of the calls. Must not block.
   using Order = std::function<void(RankHub& hub, Nanoseconds now)>;
@@ -48,33 +44,10 @@ class KvServer {
   void post(Notice notice);
 
  private:
-  KvServer(Setup setup, Listening listening, Descriptor poller, Descriptor wake);
-  void serve(const std::stop_token& stop);
-  void take_orders();
-  void accept_all();
-  void read_from(uint64_t connection);
-  void write_all();
-  void close_condemned();
-  void watch(int socket, uint64_t connection, bool for_output, int operation);
+  explicit KvServer(RankHub::Setup setup) : hub_(std::move(setup)) {}
 
-  struct Peer {
-    Descriptor socket;
-    bool waits_for_output = false;
-  };
-
-  const Setup setup_;
-  const Descriptor listener_;
-  const std::string address_;
-  const Descriptor poller_;  // epoll
-  const Descriptor wake_;
-
-  RankHub hub_;                     // of the thread
-  std::map<uint64_t, Peer> peers_;  // of the thread, by the hub's numbers
-
-  Mutex mutex_;
-  std::vector<Order> orders_ GUARDED_BY(mutex_);
-
-  std::jthread thread_;  // last: it uses all of the above
+  RankHub hub_;                           // of the server's thread
+  std::unique_ptr<SocketServer> server_;  // last: it uses the hub
 };
 
 }  // namespace tern

@@ -16,13 +16,14 @@
 #include "ranks/peer_messages.h"
 #include "ranks/rank_event.h"
 #include "ranks/roster.h"
+#include "ranks/socket_server.h"
 #include "ranks/wire.h"
 
 namespace tern {
 
 // Of one thread. A connection that sends anything wrong is to be closed, and nothing else happens;
 // so is one that has not proved the secret in time, and one that does not read what it asked for.
-class RankHub {
+class RankHub : public ConnectionHandler {
  public:
   struct Limits {
     size_t strangers = 64;  // connections that have not proved the secret; then the oldest goes
@@ -43,13 +44,10 @@ class RankHub {
   explicit RankHub(Setup setup);
 
   // A new connection's number; its output has the challenge.
-  uint64_t open(Nanoseconds now);
-  void receive(uint64_t connection, BytesView bytes, Nanoseconds now);
-  // The other side has closed it, so its process has ended; or else it cannot be reached.
-  enum class End { closed, cut };
-  void close(uint64_t connection, Nanoseconds now, End end = End::closed);
-  // Several times a second.
-  void tick(Nanoseconds now);
+  uint64_t open(Nanoseconds now) override;
+  void receive(uint64_t connection, BytesView bytes, Nanoseconds now) override;
+  void close(uint64_t connection, Nanoseconds now, End end = End::closed) override;
+  void tick(Nanoseconds now) override;
 
   // To the ranks of one machine or to all, also those that come later; each once.
   void post(const PeerNotice& notice);
@@ -67,11 +65,8 @@ class RankHub {
   // To a supervisor; nothing if it is not connected.
   void send(int64_t machine, BytesView frame);
 
-  // What is to be written to a connection; the caller takes from its beginning. Nothing for one
-  // that is to be closed, or is unknown.
-  Bytes* output(uint64_t connection);
-  // Connections that are to be closed; each is told once, and forgotten here.
-  std::vector<uint64_t> take_condemned(Nanoseconds now);
+  Bytes* output(uint64_t connection) override;
+  std::vector<uint64_t> take_condemned(Nanoseconds now) override;
 
  private:
   struct Waiting {
