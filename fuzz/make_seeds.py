@@ -492,7 +492,35 @@ def ranks():
                                   text(b"id")) + b"\x00")
 
 
+def torch_stores():
+    """Parts that happen one after the other: fuzz_torch_store.cc."""
+    def number(value):
+        return struct.pack("<q", value)
+
+    def text(value):
+        return number(len(value)) + value
+
+    def parts(*happenings):
+        return b"".join(struct.pack("<H", len(h)) + h for h in happenings)
+
+    def says(place, *queries):
+        return bytes([place * 8 + 5]) + b"".join(queries)
+
+    opened = b"\x10"
+    keys = (b"\x01" + text(b"k") + text(b"v"), b"\x02" + text(b"k") + text(b"v") + text(b"w"),
+            b"\x03" + text(b"k"), b"\x04" + text(b"n") + number(-5), b"\x05" + number(1) + text(b"k"),
+            b"\x07", b"\x08" + text(b"k"), b"\x09" + text(b"l") + text(b"more"),
+            b"\x0a" + number(2) + text(b"l") + text(b"gone"),
+            b"\x0b" + number(1) + text(b"m") + text(b"1"), b"\x0d" + b"ping", b"\x11")
+    wait = b"\x06" + number(2) + text(b"k") + text(b"q")
+    keep("torch_store", "keys", parts(opened, says(0, *keys)))
+    keep("torch_store", "waits", parts(opened, opened, says(0, wait), says(1, keys[0]),
+                                       says(1, b"\x0e" + text(b"q") + text(b"piece")),
+                                       says(0, b"\x0f" + text(b"q"), b"\x10" + text(b"q"), b"\x0c")))
+    keep("torch_store", "stranger", parts(b"\x08", says(0, b"GET / HTTP/1.1\r\n"), b"\xfa"))
+
+
 if __name__ == "__main__":
     for make in (jpegs, pngs, archives, mats, idxs, cifars, indexes, shards, weights, s3s, azures,
-                 ranks):
+                 ranks, torch_stores):
         make()

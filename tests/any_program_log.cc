@@ -7,7 +7,9 @@
 namespace tern {
 
 std::vector<std::string> any_program(int64_t steps, const std::filesystem::path& log) {
-  return {"python3", TERN_SOURCE_DIR "/tests/any_program.py", std::to_string(steps), log.string()};
+  // It is none of PyTorch's: it listens itself.
+  return {"--leave-port-free",   "--",        "python3", TERN_SOURCE_DIR "/tests/any_program.py",
+          std::to_string(steps), log.string()};
 }
 
 std::vector<ProgramStep> steps_of(const std::filesystem::path& log, int64_t rank) {

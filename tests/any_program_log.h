@@ -18,7 +18,7 @@ struct ProgramStep {
   pid_t pid = 0;
 };
 
-// The words of the program for so many steps, with its log in this folder.
+// The last words of a launch of the program for so many steps, with its log in this folder.
 std::vector<std::string> any_program(int64_t steps, const std::filesystem::path& log);
 // The steps of one rank, in their order. None of a line that is still being written.
 std::vector<ProgramStep> steps_of(const std::filesystem::path& log, int64_t rank);

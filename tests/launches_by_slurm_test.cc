@@ -161,9 +161,8 @@ TEST_F(LaunchesBySlurm, ATrainingOnThreeNodesGoesOnAfterAnyOfThemIsLost) {
 TEST_F(LaunchesBySlurm, AProgramOnTwoNodesGoesOnAfterANoticeAndAfterItsOwnExitCode) {
   const fs::path log = place_ / "log";
   fs::create_directory(log);
-  std::vector<std::string> words = {"launch",    "--name",     "pair", "--on",
-                                    "slurm",     "--machines", "2",    "--run",
-                                    "runs/pair", "--detach",   "--"};
+  std::vector<std::string> words = {"launch",     "--name", "pair",  "--on",      "slurm",
+                                    "--machines", "2",      "--run", "runs/pair", "--detach"};
   std::ranges::copy(any_program(1'000'000, log), std::back_inserter(words));
   const Finished launched = tern(words);
   ASSERT_EQ(launched.exit_code, kExitDone) << launched.err;

@@ -266,8 +266,7 @@ class Programs : public Machines {
   Process::Start start_pair() const {
     std::vector<std::string> words = {"launch",  "--name", "pair",
                                       "--hosts", "a,b",    "--ranks-per-machine",
-                                      "1",       "--run",  (place_ / "shared").string(),
-                                      "--"};
+                                      "1",       "--run",  (place_ / "shared").string()};
     std::ranges::copy(any_program(kSteps, log_), std::back_inserter(words));
     return start(words);
   }

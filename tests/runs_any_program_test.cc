@@ -31,7 +31,7 @@ class AnyProgram : public testing::Test {
   Process::Start start(int64_t steps, const std::string& work) const {
     Process::Start start{.command = {TERN_PROGRAM, "program", "--ranks", "2", "--run",
                                      (folder_ / "run").string(), "--work",
-                                     (folder_ / work).string(), "--"}};
+                                     (folder_ / work).string()}};
     std::ranges::copy(any_program(steps, folder_ / "log"), std::back_inserter(start.command));
     return start;
   }
@@ -121,6 +121,16 @@ TEST_F(AnyProgram, SavesAndLeavesAtANoticeAndGoesOn) {
   const Finished done = run_to_end(start(last + 3, "other"));
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("begins at step " + std::to_string(last))) << done.err;
+}
+
+TEST_F(AnyProgram, ThatListensWhereTheStoreIsLearnsOfTheFlag) {
+  Process::Start wrong = start(5, "work");
+  std::erase(wrong.command, "--leave-port-free");
+  const Finished failed = run_to_end(wrong);
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("Address already in use"),
+                                HasSubstr("a program that listens there itself needs "
+                                          "--leave-port-free")));
 }
 
 TEST_F(AnyProgram, ThatAlwaysFailsIsGivenUpWithItsOwnExitCode) {

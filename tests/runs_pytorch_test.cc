@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 
 #include "process.h"
@@ -45,6 +46,15 @@ class RunsPyTorch : public testing::Test {
                         TERN_SOURCE_DIR "/examples/03-any-program/train_pytorch.py",
                         std::to_string(steps)},
             .environment = environment_};
+  }
+  Finished judge_store(const std::vector<std::string>& flags) const {
+    Process::Start judge{.command = {TERN_PROGRAM, "program", "--ranks", "2"},
+                         .environment = environment_};
+    std::ranges::copy(flags, std::back_inserter(judge.command));
+    std::ranges::copy(
+        std::vector<std::string>{"--", "python3", TERN_SOURCE_DIR "/tests/judge_torch_store.py"},
+        std::back_inserter(judge.command));
+    return run_to_end(judge);
   }
   // Of the script's ranks, which are children of the ranks of ours.
   static std::vector<pid_t> scripts_of(pid_t supervisor) {
@@ -103,6 +113,20 @@ TEST_F(RunsPyTorch, TheExampleGoesOnAfterAKillAndOnAnotherMachine) {
   const Finished told =
       run_to_end({.command = {TERN_PROGRAM, "report", (place_ / "run").string()}});
   EXPECT_THAT(told.out, AllOf(HasSubstr(": done"), HasSubstr("2, started 3 times")));
+}
+
+TEST_F(RunsPyTorch, ItsOwnClientFindsEveryRequestAnswered) {
+  const Finished done = judge_store({});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("text refused"), HasSubstr("store is right")));
+  EXPECT_THAT(done.err, HasSubstr("the value of the key is no number"));
+}
+
+// The judge is right if PyTorch's own server passes, too.
+TEST_F(RunsPyTorch, TheStoreOfItsOwnRank0IsJudgedAlike) {
+  const Finished done = judge_store({"--leave-port-free"});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("text refused"), HasSubstr("store is right")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/copy_progress.h"
 #include "cli/fleet_door.h"
 #include "cli/parse_or_help.h"
+#include "cli/program_commands.h"
 #include "core/stdio.h"
 #include "fleet/agent_call.h"
 #include "fleet/json_fields.h"
@@ -49,6 +50,9 @@ constexpr std::string_view kHelp =
                     and the like, or a folder there, which several machines must
                     share. Not given: runs/X
   --set key=value   set one option, over the run file
+  --leave-port-free
+                    a PROGRAM's rank 0 listens at MASTER_PORT itself; not given:
+                    tern keeps the store there by which PyTorch's ranks meet
   --detach          return once it runs; without it the logs are shown, and
                     Ctrl-C only leaves them
 
@@ -67,6 +71,7 @@ struct Request {
   int64_t spares = -1;  // as the hosts file says
   int64_t ranks = 0;
   bool detach = false;
+  bool leaves_port_free = false;
   std::vector<std::string> program;
 
   bool is_program() const { return !program.empty(); }
@@ -83,6 +88,7 @@ void add_flags(CLI::App& app, Request& request) {
   app.add_option("--run", request.train.run);
   app.add_option("--set", request.train.assignments)->allow_extra_args(false);
   app.add_flag("--detach", request.detach);
+  app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
 }
 
 Status check_request(Request& request) {
@@ -93,6 +99,9 @@ Status check_request(Request& request) {
   if (request.is_program() == !request.train.file.empty()) {
     return fail(Code::invalid,
                 "give a run file, or `-- PROGRAM` for any program; see `tern launch --help`");
+  }
+  if (request.leaves_port_free && !request.is_program()) {
+    return fail(Code::invalid, "--leave-port-free is for `-- PROGRAM`; leave it out");
   }
   if (request.on.empty()) request.on = request.hosts.empty() ? "local" : "ssh";
   if ((request.on == "ssh") == request.hosts.empty()) {
@@ -183,10 +192,12 @@ Status describe_program(const Request& request, LaunchSetup& setup) {
   setup.request.stop_signal = SIGINT;
   setup.run.command = request.program;
   setup.run.run = request.train.run;
+  if (request.leaves_port_free) setup.request.program_flags.emplace_back(kLeavePortFreeFlag);
   if (request.train.run.empty()) return {};
   ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(request.train.run));
   if (place.is_folder()) setup.run_folder = place.prefix;
-  setup.request.program_flags = {"--run", request.train.run};
+  std::vector<std::string>& flags = setup.request.program_flags;
+  flags.insert(flags.end(), {"--run", request.train.run});
   return {};
 }
 

@@ -28,12 +28,16 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHelp =
     R"(tern program: run any program as several ranks that are started again together.
 
-  tern program [--ranks N] [--run URI] [--work DIR] -- PROGRAM [WORD]...
+  tern program [--ranks N] [--run URI] [--work DIR] [--leave-port-free]
+               -- PROGRAM [WORD]...
 
   --ranks N    processes on this machine; not given: 1
   --run URI    where what the program saves in $TERN_CHECKPOINT_DIR, and what
                happened, is kept: a folder, s3://bucket/prefix and the like
   --work DIR   for the checkpoint folder; not given: one that is removed
+  --leave-port-free
+               the program's rank 0 listens at MASTER_PORT itself; not given:
+               tern keeps the store there by which PyTorch's ranks meet
 
 `tern launch --name X --run URI -- PROGRAM` runs it on other machines, in the
 background; docs/launch.md has the variables. Exit codes: the program's own.
@@ -43,6 +47,7 @@ struct Request {
   int64_t ranks = 1;
   std::string run;
   std::string work;
+  bool leaves_port_free = false;
 };
 
 // The folder that was named, or one that goes away with the command.
@@ -86,6 +91,7 @@ RankCommand command_of(const Request& request, const fs::path& work, const Argum
   if (!request.run.empty()) {
     command.arguments.insert(command.arguments.end(), {"--run", request.run});
   }
+  if (request.leaves_port_free) command.arguments.emplace_back(kLeavePortFreeFlag);
   if (has_begun) command.arguments.emplace_back("--begun");
   command.arguments.emplace_back("--");
   command.arguments.insert(command.arguments.end(), words.begin(), words.end());
@@ -116,6 +122,7 @@ Result<int> program_command(const Surroundings& surroundings, const Arguments& a
   app.add_option("--ranks", request.ranks)->check(CLI::Range(int64_t{1}, kRanksMax));
   app.add_option("--run", request.run);
   app.add_option("--work", request.work);
+  app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
   const auto dashes = std::ranges::find(arguments, "--");
   ASSIGN_OR_RETURN(const bool is_help,
                    parse_or_help(app, {arguments.begin(), dashes}, "tern program", kHelp));
@@ -145,7 +152,8 @@ Result<int> program_command(const Surroundings& surroundings, const Arguments& a
        .is_final =
            [&failed](int exit_code) {
              if (is_final(exit_code)) return true;
-             failed = exit_code;
+             // Those that are told to stop when another is given up failed of nothing.
+             if (!failed || exit_code != kProgramStopped) failed = exit_code;
              return false;
            }});
   if (ended || !failed) return ended;

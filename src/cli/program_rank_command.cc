@@ -28,6 +28,7 @@ struct Request {
   std::string work;
   std::string run;
   bool has_begun = false;
+  bool leaves_port_free = false;
   Arguments words;
 };
 
@@ -78,6 +79,7 @@ Result<int> be_rank(const Surroundings& surroundings, const Request& request) {
   ProgramRank rank({.words = request.words,
                     .environment = std::move(environment),
                     .folders = folders,
+                    .leaves_port_free = request.leaves_port_free,
                     .machine = setup.machine,
                     .link = link.get(),
                     .watcher = watcher.get(),
@@ -99,6 +101,7 @@ Result<int> program_rank_command(const Surroundings& surroundings, const Argumen
   app.add_option("--work", request.work)->required();
   app.add_option("--run", request.run);
   app.add_flag("--begun", request.has_begun);
+  app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
   const auto dashes = std::ranges::find(arguments, "--");
   ASSIGN_OR_RETURN(const bool is_help,
                    parse_or_help(app, {arguments.begin(), dashes}, "tern program-rank", kHelp));

@@ -44,8 +44,9 @@ VariableChanges program_variables(const PlaceInGroup& place, const ProgramFolder
       {"MASTER_PORT", text(place.master_port)},
       {"TORCHELASTIC_RUN_ID", folders.run_id},
       {"TORCHELASTIC_RESTART_COUNT", text(place.attempt - 1)},
-      // Rank 0 of the program listens at the port, not an agent of torchrun's.
-      {"TORCHELASTIC_USE_AGENT_STORE", std::nullopt},
+      // PyTorch's rank 0 then does not listen itself: somebody does already.
+      {"TORCHELASTIC_USE_AGENT_STORE",
+       place.has_store ? std::optional<std::string>("True") : std::nullopt},
       {"TERN_ATTEMPT", text(place.attempt)},
       {"TERN_CHECKPOINT_DIR", folders.checkpoints.string()},
       {"TERN_NOTICE_FILE", folders.notice_file.string()},

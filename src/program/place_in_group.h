@@ -16,8 +16,9 @@ struct PlaceInGroup {
   int64_t attempt = 1;  // the group's generation
   int64_t rank = 0;
   std::vector<int64_t> machines;  // of each rank, by rank: the machine's number
-  std::string master_address;     // where rank 0 is to listen
+  std::string master_address;     // where the programs meet, on rank 0's machine
   int64_t master_port = 0;
+  bool has_store = false;  // tern keeps PyTorch's store there; else rank 0's program is to listen
 
   int64_t world() const { return static_cast<int64_t>(machines.size()); }
   int64_t machine() const { return machines[static_cast<size_t>(rank)]; }

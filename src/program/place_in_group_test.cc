@@ -26,7 +26,8 @@ TEST(ProgramVariables, AreThoseOfTorchrun) {
                            .rank = 1,
                            .machines = {0, 0},
                            .master_address = "127.0.0.1",
-                           .master_port = 4711};
+                           .master_port = 4711,
+                           .has_store = true};
   VariableChanges changes =
       program_variables(place, {.checkpoints = "/w/c", .notice_file = "/w/n", .run_id = "r7"},
                         /*threads_are_set=*/false);
@@ -36,11 +37,19 @@ TEST(ProgramVariables, AreThoseOfTorchrun) {
   EXPECT_EQ(changes["MASTER_ADDR"], "127.0.0.1");
   EXPECT_EQ(changes["MASTER_PORT"], "4711");
   EXPECT_EQ(changes["TORCHELASTIC_RESTART_COUNT"], "1");
+  EXPECT_EQ(changes["TORCHELASTIC_USE_AGENT_STORE"], "True");
   EXPECT_EQ(changes["TERN_CHECKPOINT_DIR"], "/w/c");
   EXPECT_EQ(changes["OMP_NUM_THREADS"], "1");
   EXPECT_EQ(changes["TERN_RUN"], std::nullopt);
   changes = program_variables(place, {}, /*threads_are_set=*/true);
   EXPECT_FALSE(changes.contains("OMP_NUM_THREADS"));
+}
+
+// PyTorch's rank 0 would connect to a store that nobody keeps.
+TEST(ProgramVariables, HaveNoStoreWhereTheProgramListens) {
+  VariableChanges changes = program_variables({.machines = {0}}, {}, /*threads_are_set=*/false);
+  ASSERT_TRUE(changes.contains("TORCHELASTIC_USE_AGENT_STORE"));
+  EXPECT_EQ(changes["TORCHELASTIC_USE_AGENT_STORE"], std::nullopt);
 }
 
 TEST(ProgramVariables, ReplaceWhatWasThereAndLoseTheSupervisors) {

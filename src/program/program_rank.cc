@@ -24,10 +24,6 @@ namespace {
 constexpr Milliseconds kEndGrace{200};
 // How long after a program's failure it may turn out that another failed first.
 constexpr Milliseconds kBlameGrace{300};
-// Programs meet where that of rank 0 listens. One of PyTorch's that finds nobody there tries again
-// after 0.25 to 0.75 s, so the others begin a little later: by more than two that begin together
-// are mostly apart when they have imported it.
-constexpr Milliseconds kHeadStart{150};
 // How often it is asked whether another rank wants to be let in.
 constexpr Milliseconds kLookEvery{250};
 // Ranks are at most this far apart: one of them may fetch a checkpoint from a bucket.
@@ -52,9 +48,8 @@ int exit_code_for(int code) { return code >= 0 ? code : 128 - code; }
 
 Result<int64_t> free_port(const std::string& address) {
   ASSIGN_OR_RETURN(const Listening listening, listen_on(address));
-  const std::string& text = listening.address;
-  const auto port = parse_whole_number(text.substr(text.rfind(':') + 1));
-  return port.value_or(0);
+  ASSIGN_OR_RETURN(const HostAndPort place, parse_address(listening.address));
+  return place.port;
 }
 
 // The group has changed, or this rank was told to leave: nothing is wrong with it.
@@ -96,9 +91,33 @@ Result<std::optional<int>> ProgramRank::attempt(const RankGroup& group) {
     setup_.log->warn("program", "too few machines are here; it waits for the others");
     return wait_for_another_group();
   }
-  RETURN_IF_ERROR(agree_to_start(group, place));
-  if (setup_.board->notice()) return std::optional(code_of_notice());
-  return run_program(place);
+  const Status agreed = agree_to_start(group, place);
+  Result<std::optional<int>> ended = std::optional<int>();
+  if (!agreed) {
+    ended = agreed.error();
+  } else if (setup_.board->notice()) {
+    ended = std::optional(code_of_notice());
+  } else {
+    ended = run_program(place);
+  }
+  // Until now: programs of other ranks may still be at the store when that of rank 0 has ended.
+  server_.reset();
+  return ended;
+}
+
+// Where the programs meet. The store is PyTorch's, unless a program is to listen there itself.
+Result<int64_t> ProgramRank::open_port(const std::string& address) {
+  if (setup_.leaves_port_free) return free_port(address);
+  store_ = std::make_unique<TorchStore>(TorchStore::Setup{
+      .on_refused = [log = setup_.log, is_told = false](const std::string& why) mutable {
+        if (std::exchange(is_told, true)) return;
+        log->warn("program", "a connection to MASTER_PORT was closed", {{"why", why}});
+      }});
+  ASSIGN_OR_RETURN(
+      server_,
+      SocketServer::start({.address = address, .handler = store_.get(), .clock = setup_.clock}));
+  ASSIGN_OR_RETURN(const HostAndPort place, parse_address(server_->address()));
+  return place.port;
 }
 
 Result<std::optional<int>> ProgramRank::wait_for_another_group() {
@@ -128,9 +147,11 @@ Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) 
   const std::string ready = of_machine("ready", place.machine());
   if (place.rank == 0) {
     ASSIGN_OR_RETURN(const int64_t checkpoint, setup_.watcher->begin_leading(place, group.members));
-    ASSIGN_OR_RETURN(const int64_t port, free_port(group.interface_address));
-    const nlohmann::json start = {
-        {"address", group.interface_address}, {"port", port}, {"checkpoint", checkpoint}};
+    ASSIGN_OR_RETURN(const int64_t port, open_port(group.interface_address));
+    const nlohmann::json start = {{"address", group.interface_address},
+                                  {"port", port},
+                                  {"has_store", !setup_.leaves_port_free},
+                                  {"checkpoint", checkpoint}};
     RETURN_IF_ERROR(setup_.link->set(kStartKey, start.dump()));
   } else {
     setup_.watcher->begin_following();
@@ -140,6 +161,7 @@ Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) 
   if (!start.is_object()) return fail(Code::corrupt, "rank 0 tells nothing to start with");
   place.master_address = start.value("address", "");
   place.master_port = start.value("port", int64_t{0});
+  place.has_store = start.value("has_store", false);
   if (place.local_rank() == 0) {
     if (place.machine() != place.machines.front()) {
       RETURN_IF_ERROR(setup_.watcher->follow(start.value("checkpoint", int64_t{0})));
@@ -155,7 +177,6 @@ Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
   const bool threads_are_set = std::ranges::any_of(
       setup_.environment, [](const auto& entry) { return entry.starts_with("OMP_NUM_THREADS="); });
   const VariableChanges changes = program_variables(place, setup_.folders, threads_are_set);
-  if (place.rank != 0) setup_.clock->wait_for(kHeadStart, setup_.link->generation_over());
   started_at_ = setup_.clock->now();
   Result<ProgramChild> child =
       ProgramChild::start(setup_.words, changed(setup_.environment, changes));
@@ -286,6 +307,12 @@ int ProgramRank::give_up(const PlaceInGroup& place, int exit_code) {
                    {{"rank", std::to_string(place.rank)},
                     {"attempt", std::to_string(place.attempt)},
                     {"how", how}});
+  if (store_ && !store_->was_used()) {
+    setup_.log->info(
+        "program",
+        "nobody had come to MASTER_PORT, where tern keeps the store of PyTorch's ranks; "
+        "a program that listens there itself needs --leave-port-free");
+  }
   if (place.rank == 0) setup_.watcher->failed(how, exit_code_for(exit_code));
   // The supervisor then counts its failures anew.
   if (has_progressed()) setup_.link->tell({.step = 1});

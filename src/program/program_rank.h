@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -13,7 +14,9 @@
 #include "preempt/notice.h"
 #include "program/place_in_group.h"
 #include "program/program_child.h"
+#include "program/torch_store.h"
 #include "ranks/rank_link.h"
+#include "ranks/socket_server.h"
 
 namespace tern {
 
@@ -57,6 +60,7 @@ class ProgramRank {
     std::vector<std::string> words;
     std::vector<std::string> environment;  // "NAME=value": what the program's is made from
     ProgramFolders folders;
+    bool leaves_port_free = false;  // the program listens at MASTER_PORT itself
     int64_t machine = 0;
     RankLink* link = nullptr;
     AttemptWatcher* watcher = nullptr;
@@ -77,6 +81,7 @@ class ProgramRank {
   Result<std::optional<int>> attempt(const RankGroup& group);
   Result<std::optional<int>> wait_for_another_group();
   Result<PlaceInGroup> find_place(const RankGroup& group);
+  Result<int64_t> open_port(const std::string& address);
   Status agree_to_start(const RankGroup& group, PlaceInGroup& place);
   Result<std::optional<int>> run_program(const PlaceInGroup& place);
   Blame find_blame(int exit_code);
@@ -93,6 +98,9 @@ class ProgramRank {
   const Setup setup_;
   bool is_noticed_ = false;
   Nanoseconds started_at_{0};
+  // Of rank 0, for an attempt.
+  std::unique_ptr<TorchStore> store_;
+  std::unique_ptr<SocketServer> server_;  // after the store, which it uses
 };
 
 }  // namespace tern

@@ -24,10 +24,11 @@ is_built() {
 limits=(--ulimit nofile=4096:4096 --ulimit nproc=4096:4096) # this machine may not have podman's own
 contain() { podman run --rm --network=none "${limits[@]}" "$@"; }
 
+# For fewer epochs than the demo of this machine, which CI runs to its end.
 demo_runs() {
   mkdir "$work/demo"
-  contain -v "$work/demo:/work" "$image" tern-demo || return 1
-  contain -v "$work/demo:/work" "$image" tern report runs/demo --json | scripts/check-demo
+  contain -e EPOCHS=2 -v "$work/demo:/work" "$image" tern-demo || return 1
+  contain -v "$work/demo:/work" "$image" tern report runs/demo --json | scripts/check-demo 0.8
 }
 
 train=(train fashion-mnist --set train.threads=1)
