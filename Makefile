@@ -20,7 +20,7 @@ help:
 demo:
 	@scripts/install-deps build
 	@scripts/build release programs
-	@RECIPE='$(RECIPE)' DATA='$(DATA)' scripts/demo
+	@RECIPE='$(RECIPE)' DATA='$(DATA)' EPOCHS='$(EPOCHS)' scripts/demo
 
 test:
 	@scripts/install-deps test
