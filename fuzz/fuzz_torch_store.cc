@@ -37,7 +37,10 @@ void try_torch_store(BytesView bytes) {
     } else if (what % 8 == 3) {
       if (Bytes* output = store.output(connections[what / 8 % connections.size()])) output->clear();
     } else {
-      store.receive(connections[what / 8 % connections.size()], part, now);
+      const uint64_t id = connections[what / 8 % connections.size()];
+      store.receive(id, part, now);
+      const Bytes* const output = store.output(id);
+      TERN_CHECK(output == nullptr || output->size() <= limits.output_bytes);
     }
     for (const uint64_t id : store.take_condemned(now)) TERN_CHECK(store.output(id) == nullptr);
     for (const uint64_t id : connections) {

@@ -60,6 +60,7 @@ if rank == 0:
         assert store.queue_pop("work") == b"a piece"
     assert store.queue_len("work") == 1
     store.set("popped", "")
+    store.wait(["seen"])  # if the store is rank 0's own, it is there until the other has done
     print("store is right", flush=True)
 else:
     own = distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]),
@@ -73,3 +74,4 @@ else:
         raise SystemExit("a piece from an empty queue")
     except distributed.QueueEmptyError:
         pass
+    own.set("seen", "")

@@ -129,8 +129,7 @@ TEST_F(AnyProgram, ThatListensWhereTheStoreIsLearnsOfTheFlag) {
   const Finished failed = run_to_end(wrong);
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_THAT(failed.err, AllOf(HasSubstr("Address already in use"),
-                                HasSubstr("a program that listens there itself needs "
-                                          "--leave-port-free")));
+                                HasSubstr("or chooses a port itself, needs --leave-port-free")));
 }
 
 TEST_F(AnyProgram, ThatAlwaysFailsIsGivenUpWithItsOwnExitCode) {

@@ -51,8 +51,9 @@ constexpr std::string_view kHelp =
                     share. Not given: runs/X
   --set key=value   set one option, over the run file
   --leave-port-free
-                    a PROGRAM's rank 0 listens at MASTER_PORT itself; not given:
-                    tern keeps the store there by which PyTorch's ranks meet
+                    a PROGRAM listens at MASTER_PORT, or at a port of its own;
+                    not given: tern keeps the store there by which PyTorch's
+                    ranks meet
   --detach          return once it runs; without it the logs are shown, and
                     Ctrl-C only leaves them
 

@@ -36,8 +36,9 @@ constexpr std::string_view kHelp =
                happened, is kept: a folder, s3://bucket/prefix and the like
   --work DIR   for the checkpoint folder; not given: one that is removed
   --leave-port-free
-               the program's rank 0 listens at MASTER_PORT itself; not given:
-               tern keeps the store there by which PyTorch's ranks meet
+               the program listens at MASTER_PORT, or at a port of its own;
+               not given: tern keeps the store there by which PyTorch's
+               ranks meet
 
 `tern launch --name X --run URI -- PROGRAM` runs it on other machines, in the
 background; docs/launch.md has the variables. Exit codes: the program's own.

@@ -5,7 +5,7 @@ namespace {
 
 // What each kind of code may use is in Highway's set_macros-inl.h.
 int64_t find_supported() {
-  int64_t targets = HWY_SCALAR;
+  int64_t targets = HWY_SCALAR | HWY_EMU128;
 #if HWY_ARCH_X86
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("ssse3")) return targets;

@@ -24,6 +24,10 @@ namespace {
 constexpr Milliseconds kEndGrace{200};
 // How long after a program's failure it may turn out that another failed first.
 constexpr Milliseconds kBlameGrace{300};
+// Where no store is kept programs meet where that of rank 0 listens. One of PyTorch's that finds
+// nobody there tries again after 0.25 to 0.75 s, so the others begin a little later: by more than
+// two that begin together are mostly apart when they have imported it.
+constexpr Milliseconds kHeadStart{150};
 // How often it is asked whether another rank wants to be let in.
 constexpr Milliseconds kLookEvery{250};
 // Ranks are at most this far apart: one of them may fetch a checkpoint from a bucket.
@@ -102,12 +106,12 @@ Result<std::optional<int>> ProgramRank::attempt(const RankGroup& group) {
   }
   // Until now: programs of other ranks may still be at the store when that of rank 0 has ended.
   server_.reset();
+  store_.reset();
   return ended;
 }
 
-// Where the programs meet. The store is PyTorch's, unless a program is to listen there itself.
-Result<int64_t> ProgramRank::open_port(const std::string& address) {
-  if (setup_.leaves_port_free) return free_port(address);
+// Where the programs meet, by PyTorch's store.
+Result<int64_t> ProgramRank::open_store(const std::string& address) {
   store_ = std::make_unique<TorchStore>(TorchStore::Setup{
       .on_refused = [log = setup_.log, is_told = false](const std::string& why) mutable {
         if (std::exchange(is_told, true)) return;
@@ -147,10 +151,13 @@ Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) 
   const std::string ready = of_machine("ready", place.machine());
   if (place.rank == 0) {
     ASSIGN_OR_RETURN(const int64_t checkpoint, setup_.watcher->begin_leading(place, group.members));
-    ASSIGN_OR_RETURN(const int64_t port, open_port(group.interface_address));
+    // One alone meets nobody, and may start others itself (torch.multiprocessing), as it likes.
+    const bool has_store = !setup_.leaves_port_free && place.world() > 1;
+    ASSIGN_OR_RETURN(const int64_t port, has_store ? open_store(group.interface_address)
+                                                   : free_port(group.interface_address));
     const nlohmann::json start = {{"address", group.interface_address},
                                   {"port", port},
-                                  {"has_store", !setup_.leaves_port_free},
+                                  {"has_store", has_store},
                                   {"checkpoint", checkpoint}};
     RETURN_IF_ERROR(setup_.link->set(kStartKey, start.dump()));
   } else {
@@ -177,6 +184,9 @@ Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
   const bool threads_are_set = std::ranges::any_of(
       setup_.environment, [](const auto& entry) { return entry.starts_with("OMP_NUM_THREADS="); });
   const VariableChanges changes = program_variables(place, setup_.folders, threads_are_set);
+  if (place.rank != 0 && !place.has_store) {
+    setup_.clock->wait_for(kHeadStart, setup_.link->generation_over());
+  }
   started_at_ = setup_.clock->now();
   Result<ProgramChild> child =
       ProgramChild::start(setup_.words, changed(setup_.environment, changes));
@@ -310,8 +320,8 @@ int ProgramRank::give_up(const PlaceInGroup& place, int exit_code) {
   if (store_ && !store_->was_used()) {
     setup_.log->info(
         "program",
-        "nobody had come to MASTER_PORT, where tern keeps the store of PyTorch's ranks; "
-        "a program that listens there itself needs --leave-port-free");
+        "nobody had come to MASTER_PORT, where tern keeps the store of PyTorch's ranks; a program "
+        "that listens there itself, or chooses a port itself, needs --leave-port-free");
   }
   if (place.rank == 0) setup_.watcher->failed(how, exit_code_for(exit_code));
   // The supervisor then counts its failures anew.

@@ -60,7 +60,7 @@ class ProgramRank {
     std::vector<std::string> words;
     std::vector<std::string> environment;  // "NAME=value": what the program's is made from
     ProgramFolders folders;
-    bool leaves_port_free = false;  // the program listens at MASTER_PORT itself
+    bool leaves_port_free = false;  // the program listens itself
     int64_t machine = 0;
     RankLink* link = nullptr;
     AttemptWatcher* watcher = nullptr;
@@ -81,7 +81,7 @@ class ProgramRank {
   Result<std::optional<int>> attempt(const RankGroup& group);
   Result<std::optional<int>> wait_for_another_group();
   Result<PlaceInGroup> find_place(const RankGroup& group);
-  Result<int64_t> open_port(const std::string& address);
+  Result<int64_t> open_store(const std::string& address);
   Status agree_to_start(const RankGroup& group, PlaceInGroup& place);
   Result<std::optional<int>> run_program(const PlaceInGroup& place);
   Blame find_blame(int exit_code);

@@ -37,6 +37,11 @@ enum class Query : uint8_t {
   list_keys = 17,
 };
 
+// What a piece in a queue takes beside its bytes; that of a new queue is about 0.7 KB.
+constexpr size_t kPieceBytes = 1'024;
+// A larger buffer is given back when it is empty.
+constexpr size_t kKeptBytes = 64 << 10;
+
 constexpr char kReady = 0;
 constexpr char kNotReady = 1;
 constexpr char kStopWaiting = 0;
@@ -52,6 +57,10 @@ void append(Bytes& bytes, T value) {
 void append_text(Bytes& bytes, BytesView text) {
   append(bytes, static_cast<uint64_t>(text.size()));
   bytes.append(text);
+}
+
+void give_back(Bytes& buffer) {
+  if (buffer.empty() && buffer.capacity() > kKeptBytes) Bytes().swap(buffer);
 }
 
 }  // namespace
@@ -76,8 +85,9 @@ class TorchStore::Request {
   }
   BytesView key() { return text(limits_.keys.key_bytes); }
   BytesView value() { return text(limits_.message_bytes); }
-  std::vector<Bytes> keys() {
-    std::vector<Bytes> keys;
+  // Parts of the input.
+  std::vector<BytesView> keys() {
+    std::vector<BytesView> keys;
     const uint64_t count = count_of_keys();
     for (uint64_t i = 0; i < count && is_whole(); ++i) keys.emplace_back(key());
     return keys;
@@ -117,11 +127,10 @@ class TorchStore::Request {
 
 uint64_t TorchStore::open(Nanoseconds now) {
   const uint64_t id = ++last_id_;
-  if (connections_.size() >= setup_.limits.connections) {
-    condemned_.push_back(id);
-    return id;
-  }
   connections_[id].opened_at = now;
+  if (connections_.size() > setup_.limits.connections) {
+    condemn(id, fmt::format("there are {} others", setup_.limits.connections));
+  }
   return id;
 }
 
@@ -132,10 +141,16 @@ void TorchStore::receive(uint64_t id, BytesView bytes, Nanoseconds /*now*/) {
   connection.input.append(bytes);
   size_t used = 0;
   Result<bool> taken = true;
-  while (taken && *taken) taken = take_request(connection, used);
+  // A few bytes may ask for many: each answer is looked at before the next is made.
+  while (taken && *taken && connection.output.size() <= setup_.limits.output_bytes) {
+    taken = take_request(connection, used);
+  }
   connection.input.erase(0, used);
+  give_back(connection.input);
   if (!taken) {
     condemn(id, taken.error().message);
+  } else if (connection.output.size() > setup_.limits.output_bytes) {
+    condemn(id, "it does not read its answers");
   } else if (connection.input.size() > setup_.limits.message_bytes) {
     condemn(id, fmt::format("a request of more than {} bytes", setup_.limits.message_bytes));
   }
@@ -158,12 +173,26 @@ Bytes* TorchStore::output(uint64_t id) {
 }
 
 std::vector<uint64_t> TorchStore::take_condemned(Nanoseconds /*now*/) {
-  std::vector<uint64_t> full;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.output.size() > setup_.limits.output_bytes) full.push_back(id);
-  }
-  for (const uint64_t id : full) condemn(id, "it does not read its answers");
+  bound_buffers();
   return std::exchange(condemned_, {});
+}
+
+void TorchStore::bound_buffers() {
+  size_t all = 0;
+  size_t most = 0;
+  uint64_t holder = 0;
+  for (auto& [id, connection] : connections_) {
+    give_back(connection.output);
+    const size_t held = connection.input.capacity() + connection.output.capacity();
+    all += held;
+    if (held > most) holder = id;
+    most = std::max(most, held);
+  }
+  if (all > setup_.limits.buffered_bytes) {
+    condemn(holder, fmt::format("all requests and answers take {} bytes, and most of them its own; "
+                                "{} are allowed",
+                                all, setup_.limits.buffered_bytes));
+  }
 }
 
 void TorchStore::condemn(uint64_t id, const std::string& why) {
@@ -239,7 +268,10 @@ Status TorchStore::obey_for_key(Connection& connection, uint8_t query, Request& 
     }
     case Query::append: {
       const BytesView more = request.value();
-      return request.is_whole() ? set(key, Bytes(value_of(key)).append(more)) : Status();
+      if (!request.is_whole()) return {};
+      RETURN_IF_ERROR(keys_.append(key, more));
+      tell_set(key);
+      return {};
     }
     case Query::compare_set: {
       const BytesView expected = request.value();
@@ -280,18 +312,17 @@ Status TorchStore::obey_for_many(Connection& connection, uint8_t query, Request&
     for (const auto& [key, value] : pairs) RETURN_IF_ERROR(set(key, value));
     return {};
   }
-  const std::vector<Bytes> keys = request.keys();
+  const std::vector<BytesView> keys = request.keys();
   if (!request.is_whole()) return {};
   switch (static_cast<Query>(query)) {
     case Query::check: {
-      const bool are_there =
-          std::ranges::all_of(keys, [this](const Bytes& key) { return has(key); });
+      const bool are_there = std::ranges::all_of(keys, [this](BytesView key) { return has(key); });
       output.push_back(are_there ? kReady : kNotReady);
       return {};
     }
     case Query::wait: wait_for(connection, keys); return {};
     default:
-      for (const Bytes& key : keys) {
+      for (const BytesView key : keys) {
         append_text(output, value_of(key));
         // The answer to a small request may be large.
         if (output.size() > setup_.limits.output_bytes) return {};
@@ -305,7 +336,7 @@ Status TorchStore::obey_for_queue(Connection& connection, uint8_t query, Request
   if (static_cast<Query>(query) == Query::queue_push) {
     const BytesView value = request.value();
     if (!request.is_whole()) return {};
-    const size_t bytes = key.size() + value.size();
+    const size_t bytes = key.size() + value.size() + kPieceBytes;
     if (queued_bytes_ + bytes > setup_.limits.queued_bytes) {
       return fail(Code::exhausted, fmt::format("its queues would hold more than {} bytes",
                                                setup_.limits.queued_bytes));
@@ -323,16 +354,16 @@ Status TorchStore::obey_for_queue(Connection& connection, uint8_t query, Request
          static_cast<int64_t>(found == queues_.end() ? 0 : found->second.size()));
   if (static_cast<Query>(query) == Query::queue_length || found == queues_.end()) return {};
   append_text(connection.output, found->second.front());
-  queued_bytes_ -= key.size() + found->second.front().size();
+  queued_bytes_ -= key.size() + found->second.front().size() + kPieceBytes;
   found->second.pop_front();
   if (found->second.empty()) queues_.erase(found);
   return {};
 }
 
-void TorchStore::wait_for(Connection& connection, const std::vector<Bytes>& keys) {
+void TorchStore::wait_for(Connection& connection, const std::vector<BytesView>& keys) {
   connection.awaited.clear();
-  for (const Bytes& key : keys) {
-    if (!has(key)) connection.awaited.insert(key);
+  for (const BytesView key : keys) {
+    if (!has(key)) connection.awaited.emplace(key);
   }
   connection.waits_since = ++last_wait_;
   if (connection.awaited.empty()) connection.output.push_back(kStopWaiting);
@@ -355,8 +386,11 @@ bool TorchStore::has(BytesView key) const {
 
 void TorchStore::tell_set(BytesView key) {
   for (auto& [id, connection] : connections_) {
-    const bool was_awaited = connection.awaited.erase(Bytes(key)) > 0;
-    if (was_awaited && connection.awaited.empty()) connection.output.push_back(kStopWaiting);
+    const auto found = connection.awaited.find(key);
+    if (found == connection.awaited.end()) continue;
+    // A queue that it waits for, too, may have got something meanwhile.
+    std::erase_if(connection.awaited, [this](const Bytes& awaited) { return has(awaited); });
+    if (connection.awaited.empty()) connection.output.push_back(kStopWaiting);
   }
 }
 

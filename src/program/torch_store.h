@@ -25,9 +25,10 @@ class TorchStore : public ConnectionHandler {
  public:
   struct Limits {
     KeyTable::Limits keys = {.keys = 128 << 10, .key_bytes = 8 << 10, .all_bytes = 256U << 20U};
-    size_t queued_bytes = 64U << 20U;   // in all queues
+    size_t queued_bytes = 64U << 20U;   // in all queues; each piece counts 1 KiB more
     size_t message_bytes = 64U << 20U;  // one request
     size_t output_bytes = 256U << 20U;  // not yet taken by one connection
+    size_t buffered_bytes = 1U << 30U;  // of requests and answers, of all connections
     size_t connections = 4'096;
     Nanoseconds hello = std::chrono::seconds(60);  // to say that it is PyTorch
   };
@@ -55,8 +56,8 @@ class TorchStore : public ConnectionHandler {
     bool is_known = false;  // it has said that it is PyTorch
     Bytes input;
     Bytes output;
-    std::set<Bytes> awaited;   // what it waits for and is not there
-    uint64_t waits_since = 0;  // its place among those that wait
+    std::set<Bytes, std::less<>> awaited;  // what it waits for and is not there
+    uint64_t waits_since = 0;              // its place among those that wait
   };
 
   // Takes the first request out of the input; false if it is not all there yet.
@@ -65,13 +66,15 @@ class TorchStore : public ConnectionHandler {
   Status obey_for_key(Connection& connection, uint8_t query, Request& request);
   Status obey_for_many(Connection& connection, uint8_t query, Request& request);
   Status obey_for_queue(Connection& connection, uint8_t query, Request& request);
-  void wait_for(Connection& connection, const std::vector<Bytes>& keys);
+  void wait_for(Connection& connection, const std::vector<BytesView>& keys);
   bool has(BytesView key) const;
   BytesView value_of(BytesView key) const;
   Status set(BytesView key, BytesView value);
   void tell_set(BytesView key);
   void tell_pushed(BytesView key);
   void condemn(uint64_t id, const std::string& why);
+  // Over a limit: the connection that holds most goes.
+  void bound_buffers();
 
   const Setup setup_;
   KeyTable keys_;

@@ -64,7 +64,7 @@ class TorchStoreTest : public testing::Test {
 struct Small : TorchStoreTest {
   Small()
       : TorchStoreTest({.keys = {.keys = 4, .key_bytes = 16, .all_bytes = 256},
-                        .queued_bytes = 64,
+                        .queued_bytes = 4'000,
                         .message_bytes = 200,
                         .output_bytes = 300,
                         .connections = 3}) {}
@@ -127,6 +127,16 @@ TEST_F(TorchStoreTest, WhatIsPushedWakesTheOneThatWaitsLongest) {
   EXPECT_EQ(ask(late, query(16) + text("q")), raw(int64_t{1}));
 }
 
+TEST_F(TorchStoreTest, AQueueThatWasFilledBeforeTheKeyWasSetEndsAWaitForBoth) {
+  const uint64_t waiter = open();
+  EXPECT_EQ(ask(waiter, query(6) + raw(uint64_t{2}) + text("k") + text("q")), "");
+  const uint64_t other = open();
+  ask(other, push("q", "one"));
+  EXPECT_EQ(take(waiter), "");
+  ask(other, set("k", ""));
+  EXPECT_EQ(take(waiter), kStopWaiting);
+}
+
 TEST_F(TorchStoreTest, ClosesAStrangerAndNothingElse) {
   const uint64_t good = open();
   for (const Bytes& first : {Bytes("GET / HTTP/1.1\r\n"), add("init/", 1), query(0) + "\1\2\3\4"}) {
@@ -168,19 +178,53 @@ TEST_F(TorchStoreTest, TakesNoMemoryForASizeThatIsOnlyClaimed) {
 
 TEST_F(Small, HoldsNoMoreThanItMay) {
   EXPECT_EQ(ask(open(), set("12345678901234567", "")), "closed");
-  EXPECT_EQ(ask(open(), push("q", Bytes(64, 'x'))), "closed");
+  const uint64_t pusher = open();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(pusher, push("", "")), "");
+  EXPECT_EQ(ask(pusher, push("", "")), "closed") << "even pieces without bytes are held";
   const uint64_t id = open();
   for (const char* key : {"a", "b", "c", "d"}) ask(id, set(key, Bytes(40, 'x')));
   EXPECT_EQ(ask(id, kCount), raw(int64_t{4}));
   EXPECT_EQ(ask(id, set("e", "")), "closed");
   const uint64_t next = open();
   EXPECT_EQ(ask(next, kCount), raw(int64_t{4}));
-  // Ten times the same value is more than a reader may leave unread.
-  Bytes many = query(10) + raw(uint64_t{4});
-  for (int i = 0; i < 4; ++i) many += text("a");
-  store_.receive(next, many + many, kNow);
-  EXPECT_THAT(store_.take_condemned(kNow), testing::Contains(next));
-  EXPECT_THAT(refused_.back(), HasSubstr("does not read"));
+}
+
+// A few bytes ask for many.
+TEST_F(Small, AnswersNoMoreThanMayBeLeftUnread) {
+  const uint64_t id = open();
+  ask(id, set("a", Bytes(100, 'x')));
+  Bytes many;
+  for (int i = 0; i < 1'000; ++i) many += get("a");
+  EXPECT_EQ(ask(id, many), "closed");
+  EXPECT_THAT(store_.take_condemned(kNow), ElementsAre(id));
+  EXPECT_THAT(refused_, ElementsAre(HasSubstr("does not read")));
+  const uint64_t next = open();
+  Bytes lists;
+  for (int i = 0; i < 1'000; ++i) lists += query(17);
+  EXPECT_EQ(ask(next, lists), "closed");
+}
+
+TEST_F(TorchStoreTest, ClosesTheConnectionThatHoldsMostWhenAllHoldTooMuch) {
+  TorchStore store({.limits = {.buffered_bytes = 1U << 20U}});
+  const uint64_t modest = store.open(kNow);
+  const uint64_t greedy = store.open(kNow);
+  for (const uint64_t id : {modest, greedy}) store.receive(id, kHello, kNow);
+  store.receive(modest, set("k", Bytes(100'000, 'x')) + get("k"), kNow);
+  store.receive(greedy, query(1) + text("k") + raw(uint64_t{2U << 20U}), kNow);
+  EXPECT_THAT(store.take_condemned(kNow), IsEmpty());
+  store.receive(greedy, Bytes(1U << 20U, 'x'), kNow);
+  EXPECT_THAT(store.take_condemned(kNow), ElementsAre(greedy));
+  EXPECT_NE(store.output(modest), nullptr);
+}
+
+TEST_F(TorchStoreTest, AppendsWithoutACopyOfWhatIsThere) {
+  const uint64_t id = open();
+  const Bytes append = query(9) + text("k") + text("ab");
+  EXPECT_EQ(ask(id, append + append + get("k")), text("abab"));
+  const uint64_t waiter = open();
+  EXPECT_EQ(ask(waiter, wait("l")), "");
+  ask(id, query(9) + text("l") + text(""));
+  EXPECT_EQ(take(waiter), kStopWaiting);
 }
 
 TEST_F(Small, ClosesAConnectionThatIsOneTooMany) {
@@ -190,6 +234,7 @@ TEST_F(Small, ClosesAConnectionThatIsOneTooMany) {
   EXPECT_THAT(store_.take_condemned(kNow), IsEmpty());
   const uint64_t fourth = open();
   EXPECT_THAT(store_.take_condemned(kNow), ElementsAre(fourth));
+  EXPECT_THAT(refused_, ElementsAre(HasSubstr("3 others")));
   EXPECT_EQ(ask(third, kCount), raw(int64_t{0}));
 }
 

@@ -10,6 +10,20 @@
 namespace tern {
 
 Status KeyTable::set(BytesView key, BytesView value) {
+  ASSIGN_OR_RETURN(Bytes* const place, make_room(key, value.size()));
+  *place = value;
+  return {};
+}
+
+Status KeyTable::append(BytesView key, BytesView more) {
+  const Bytes* const value = find(key);
+  const size_t before = value == nullptr ? 0 : value->size();
+  ASSIGN_OR_RETURN(Bytes* const place, make_room(key, before + more.size()));
+  place->append(more);
+  return {};
+}
+
+Result<Bytes*> KeyTable::make_room(BytesView key, size_t value_bytes) {
   if (key.size() > limits_.key_bytes) {
     return fail(Code::exhausted,
                 fmt::format("a key of {} bytes; {} are allowed", key.size(), limits_.key_bytes));
@@ -17,7 +31,7 @@ Status KeyTable::set(BytesView key, BytesView value) {
   const auto found = values_.find(key);
   const bool is_new = found == values_.end();
   const size_t before = is_new ? 0 : key.size() + found->second.size();
-  const size_t after = key.size() + value.size();
+  const size_t after = key.size() + value_bytes;
   if ((is_new && values_.size() >= limits_.keys) || bytes_ - before + after > limits_.all_bytes) {
     return fail(Code::exhausted,
                 fmt::format("the rendezvous holds {} keys of {} bytes, and {} keys of {} bytes are "
@@ -25,12 +39,7 @@ Status KeyTable::set(BytesView key, BytesView value) {
                             values_.size(), bytes_, limits_.keys, limits_.all_bytes));
   }
   bytes_ = bytes_ - before + after;
-  if (is_new) {
-    values_.emplace(key, value);
-  } else {
-    found->second = value;
-  }
-  return {};
+  return is_new ? &values_[Bytes(key)] : &found->second;
 }
 
 const Bytes* KeyTable::find(BytesView key) const {

@@ -23,6 +23,8 @@ class KeyTable {
   explicit KeyTable(const Limits& limits) : limits_(limits) {}
 
   Status set(BytesView key, BytesView value);
+  // To the end of the value, which is empty if there is none yet.
+  Status append(BytesView key, BytesView more);
   // Nothing if there is no such key.
   const Bytes* find(BytesView key) const;
   // The value is a number in decimal, 0 if there is none yet; `invalid` if it is something else.
@@ -38,6 +40,9 @@ class KeyTable {
   int64_t count() const { return static_cast<int64_t>(values_.size()); }
 
  private:
+  // The value of a key that is to have so many bytes, counted already.
+  Result<Bytes*> make_room(BytesView key, size_t value_bytes);
+
   const Limits limits_;
   std::map<Bytes, Bytes, std::less<>> values_;
   size_t bytes_ = 0;

@@ -19,8 +19,6 @@
 namespace tern {
 namespace {
 
-constexpr int kBacklog = 128;
-
 using AddressInfo = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 // By the digits alone: a name server is nobody's business here.
@@ -100,7 +98,7 @@ Result<Listening> listen_on(const std::string& address, int64_t port) {
   const int on = 1;
   if (port != 0) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(socket.get(), info->ai_addr, info->ai_addrlen) != 0 ||
-      listen(socket.get(), kBacklog) != 0) {
+      listen(socket.get(), SOMAXCONN) != 0) {
     return fail(Code::unavailable,
                 port == 0
                     ? fmt::format("cannot listen on {}: {}; ranks.address must be one of this "

@@ -78,6 +78,9 @@ void SocketServer::serve(const std::stop_token& stop) {
     if (count <= 0 || now - ticked >= Milliseconds(kTickMs)) {
       ticked = now;
       handler_->tick(now);
+      if (std::exchange(is_full_, false)) {
+        watch(listener_.get(), kListenerMark, false, EPOLL_CTL_ADD);
+      }
     }
     close_condemned();
     write_all();
@@ -99,7 +102,12 @@ void SocketServer::take_orders() {
 void SocketServer::accept_all() {
   while (true) {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.is_open()) return;
+    if (!socket.is_open()) {
+      // It would be told of those that wait without a pause; at the next tick it looks again.
+      is_full_ = errno == EMFILE || errno == ENFILE;
+      if (is_full_) watch(listener_.get(), kListenerMark, false, EPOLL_CTL_DEL);
+      return;
+    }
     send_without_delay(socket.get());
     const uint64_t id = handler_->open(clock_->now());
     watch(socket.get(), id, false, EPOLL_CTL_ADD);
@@ -126,12 +134,13 @@ void SocketServer::write_all() {
   for (auto& [id, peer] : peers_) {
     Bytes* const output = handler_->output(id);
     if (output == nullptr) continue;
-    while (!output->empty()) {
-      const ssize_t sent =
-          send(peer.socket.get(), output->data(), output->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (peer.sent < output->size()) {
+      const ssize_t sent = send(peer.socket.get(), output->data() + peer.sent,
+                                output->size() - peer.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent <= 0) break;  // full, or broken, which the next read tells
-      output->erase(0, static_cast<size_t>(sent));
+      peer.sent += static_cast<size_t>(sent);
     }
+    if (peer.sent > output->size() / 2) output->erase(0, std::exchange(peer.sent, 0));
     const bool waits = !output->empty();
     if (waits == peer.waits_for_output) continue;
     peer.waits_for_output = waits;

@@ -69,6 +69,7 @@ class SocketServer {
 
   struct Peer {
     Descriptor socket;
+    size_t sent = 0;  // of its output, whose beginning is not cut off for each few bytes
     bool waits_for_output = false;
   };
 
@@ -79,6 +80,7 @@ class SocketServer {
   const Descriptor poller_;  // epoll
   const Descriptor wake_;
   std::map<uint64_t, Peer> peers_;  // of the thread, by the handler's numbers
+  bool is_full_ = false;            // of the thread: no descriptor for another connection
 
   Mutex mutex_;
   std::vector<Order> orders_ GUARDED_BY(mutex_);
