@@ -24,6 +24,8 @@ class Descriptor {
 
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
+  // To another owner.
+  int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1);
 
  private:

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "ranks/own_address.h"
 #include "ranks/roster.h"
+#include "ranks/socket.h"
 #include "train/rank_store.h"
 
 namespace tern {
@@ -33,18 +34,13 @@ Result<int64_t> number_in(const VariableReader& variable, const char* name, int6
   return value;
 }
 
-// Of this machine's addresses the one that the others can reach.
-std::string own_address(const std::string& host) {
-  if (host == "localhost" || host.starts_with("127.")) return "127.0.0.1";
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 class TorchrunDoor : public RankDoor {
  public:
-  TorchrunDoor(TorchrunVariables variables, c10::intrusive_ptr<c10d::Store> store)
-      : variables_(std::move(variables)), store_(std::move(store)) {}
+  TorchrunDoor(TorchrunVariables variables, std::string own_address,
+               c10::intrusive_ptr<c10d::Store> store)
+      : variables_(std::move(variables)),
+        own_address_(std::move(own_address)),
+        store_(std::move(store)) {}
 
   Result<RankGroup> join(const RankJoin& join, std::stop_token) override {
     if (has_joined_) {
@@ -64,7 +60,7 @@ class TorchrunDoor : public RankDoor {
     RankGroup group{.generation = 1,
                     .rank = variables_.rank,
                     .world = variables_.world,
-                    .interface_address = own_address(variables_.host)};
+                    .interface_address = own_address_};
     for (int64_t rank = 0; rank < group.world; ++rank) {
       group.members.push_back(fmt::format("rank {}", rank));
     }
@@ -114,9 +110,19 @@ class TorchrunDoor : public RankDoor {
   }
 
   const TorchrunVariables variables_;
+  const std::string own_address_;
   const c10::intrusive_ptr<c10d::Store> store_;
   bool has_joined_ = false;
 };
+
+// Where rank 0 is, or on this machine's side of what stands before it (a cluster's service
+// address). PyTorch's own server would listen on every network.
+Result<Listening> listen_at(MeetingPlace& place, int64_t port) {
+  Result<Listening> listening = listen_on(place.address, port);
+  if (listening || place.own == place.address) return listening;
+  place.address = place.own;
+  return listen_on(place.address, port);
+}
 
 }  // namespace
 
@@ -134,21 +140,28 @@ Result<std::optional<TorchrunVariables>> read_torchrun(const VariableReader& var
         "WORLD_SIZE is set, as torchrun does, but MASTER_ADDR is not; set it to the address "
         "of the machine of rank 0");
   }
+  read.interface = variable("GLOO_SOCKET_IFNAME").value_or("");
+  read.interface.resize(std::min(read.interface.find(','), read.interface.size()));
   read.agent_serves = variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   read.attempt = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
   return std::optional(std::move(read));
 }
 
 Result<std::unique_ptr<RankDoor>> open_torchrun(const TorchrunVariables& variables) {
+  ASSIGN_OR_RETURN(MeetingPlace place, find_meeting_place(variables.host, variables.interface));
   try {
     c10d::TCPStoreOptions options;
     options.port = static_cast<uint16_t>(variables.port);
     options.isServer = variables.rank == 0 && !variables.agent_serves;
+    if (options.isServer) {
+      ASSIGN_OR_RETURN(Listening listening, listen_at(place, variables.port));
+      options.masterListenFd = listening.socket.release();
+    }
     options.waitWorkers = false;
     options.timeout = kRendezvousTimeout;
     auto store = c10::make_intrusive<c10d::PrefixStore>(
-        "tern" + variables.attempt, c10::make_intrusive<c10d::TCPStore>(variables.host, options));
-    return std::unique_ptr<RankDoor>(new TorchrunDoor(variables, std::move(store)));
+        "tern" + variables.attempt, c10::make_intrusive<c10d::TCPStore>(place.address, options));
+    return std::unique_ptr<RankDoor>(new TorchrunDoor(variables, place.own, std::move(store)));
   } catch (const std::exception& error) {
     return fail(Code::unavailable,
                 fmt::format("the rendezvous at {}:{} cannot be reached: {}; check MASTER_ADDR and "

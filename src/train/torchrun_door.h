@@ -15,6 +15,7 @@ struct TorchrunVariables {
   int64_t rank = 0;
   int64_t world = 1;
   std::string host;
+  std::string interface;  // GLOO_SOCKET_IFNAME; may be empty
   int64_t port = 0;
   bool agent_serves = false;  // the rendezvous is torchrun's own; else rank 0 serves it
   std::string attempt;        // told apart in a rendezvous that outlives the ranks
