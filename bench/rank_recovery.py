@@ -5,7 +5,8 @@
     bench/rank_recovery.py [--ranks 3] [--kills 100] [--starts 10] [--peers PYTHON] [--skip-torchrun]
 
 Prints, for Tern and for torchrun (PYTHON has torch 2.11): the time from the command to the first step of
-two ranks; the time from each SIGKILL of a random one of three to the survivors' next step and to the first
+two ranks; the time from each SIGKILL of a random one of three to the supervisor's word of it, to the
+survivors' next step and to the first
 step at full strength (torchrun stops all and starts all again: one time), and how many of the kills were
 survived. What the supervisor costs is printed too: the time from the command to the process of its first
 rank, memory, and CPU time while idle.
@@ -36,7 +37,10 @@ import time
 
 SURVIVORS_LIMIT_S = 0.15
 FULL_LIMIT_S = 0.8
+SEEN_LIMIT_S = 0.1
 SUPERVISOR_LIMIT_S = 0.02
+SUPERVISOR_LIMIT_MB = 20
+SUPERVISOR_LIMIT_PERCENT = 0.5
 START_RATIO = 5
 SAMPLES = 20_000
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -102,6 +106,7 @@ class Tern:
         folder = pathlib.Path(folder)
         self.run = folder / "run"
         self.stepped = []  # (time, ranks): the first step of a group, as its leader tells it
+        self.seen = []  # when the supervisor told that a rank is lost
         write_data(folder)
         command = [str(ROOT / "build/release/tern"), "train", "fashion-mnist", "--run", str(self.run),
                    "--ranks", str(ranks)]
@@ -118,6 +123,8 @@ class Tern:
     def read(self):
         for line in self.process.stderr:
             self.lines.append(line)
+            if " a rank is lost and started again" in line:
+                self.seen.append(time.time())
             found = re.search(r"\b(\d+) ranks step=\d+ lost=", line)
             if found:
                 self.stepped.append((time.time(), int(found.group(1))))
@@ -166,7 +173,7 @@ def measure_tern_starts(args):
 
 
 def measure_tern(args):
-    survivors, full = [], []
+    seen, survivors, full, supervisor = [], [], [], {}
     with tempfile.TemporaryDirectory() as folder:
         tern = Tern(args.ranks, folder)
         try:
@@ -175,25 +182,28 @@ def measure_tern(args):
             for _ in range(args.kills):
                 wait_for("full strength", 120, is_full)
                 victim = random.choice(tern.members())
-                before = len(tern.stepped)
+                before, before_seen = len(tern.stepped), len(tern.seen)
                 killed = time.time()
                 os.kill(victim, signal.SIGKILL)
                 wait_for("the survivors' step", 60, lambda: len(tern.stepped) > before)
                 survivors.append(tern.stepped[before][0] - killed)
+                wait_for("a word of the loss", 60, lambda: len(tern.seen) > before_seen)
+                seen.append(tern.seen[before_seen] - killed)
                 wait_for("a step of all", 60, is_full)
                 full.append(tern.stepped[-1][0] - killed)
-            print_supervisor(tern.process.pid)
+            supervisor = measure_supervisor(tern.process.pid)
         except TimeoutError as late:
             print("".join(tern.lines[-20:]), file=sys.stderr)
             print(f"Tern: waited in vain for {late}")
         finally:
             tern.end()
-    table(f"Tern: SIGKILL of one of {args.ranks} to the survivors' step", survivors)
+    table(f"Tern: SIGKILL of one of {args.ranks} to the word of it", seen)
+    table("Tern: ... to the survivors' step", survivors)
     table("Tern: ... to a step at full strength", full)
-    return {"survivors": survivors, "full": full}
+    return {"seen": seen, "survivors": survivors, "full": full, **supervisor}
 
 
-def print_supervisor(pid):
+def measure_supervisor(pid):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     memory = int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
 
@@ -202,8 +212,10 @@ def print_supervisor(pid):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     before, began = cpu(), time.time()
     time.sleep(10)
+    percent = 100 * (cpu() - before) / (time.time() - began)
     print(f"{'supervisor: memory, CPU while nothing happens':<52} {memory:6.1f} MB   "
-          f"{100 * (cpu() - before) / (time.time() - began):5.2f} % of a core")
+          f"{percent:5.2f} % of a core")
+    return {"supervisor_mb": memory, "supervisor_percent": percent}
 
 
 def measure_torchrun(args, ranks, kills):
@@ -291,7 +303,11 @@ def judge(args, numbers):
         problems.append(f"the supervisor takes more than {SUPERVISOR_LIMIT_S} s to start")
     if len(ours["full"]) < args.kills:
         problems.append(f"only {len(ours['full'])} of {args.kills} kills were survived")
-    for name, limit in (("survivors", SURVIVORS_LIMIT_S), ("full", FULL_LIMIT_S)):
+    if ours.get("supervisor_mb", 0) > SUPERVISOR_LIMIT_MB:
+        problems.append(f"the supervisor takes more than {SUPERVISOR_LIMIT_MB} MB")
+    if ours.get("supervisor_percent", 0) > SUPERVISOR_LIMIT_PERCENT:
+        problems.append(f"the idle supervisor takes more than {SUPERVISOR_LIMIT_PERCENT} % of a core")
+    for name, limit in (("seen", SEEN_LIMIT_S), ("survivors", SURVIVORS_LIMIT_S), ("full", FULL_LIMIT_S)):
         within = sum(value <= limit for value in ours[name])
         print(f"{name + f' within {limit} s':<52} {within} of {args.kills}")
         if within < args.kills:

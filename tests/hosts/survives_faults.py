@@ -184,6 +184,17 @@ class Story:
                 raise Failure(f"it did not start: {(self.network.root / f'{name}.log').read_text()}")
             time.sleep(0.1)
 
+    def check_ports(self):
+        """While it runs: on the loopback or the run's interface, nothing else."""
+        for host in self.standing:
+            ports = host.listening()
+            own = [port for port in ports if port.startswith(f"{host.address}:")
+                   and not port.endswith(":22")]
+            strange = [port for port in ports
+                       if not port.startswith((f"{host.address}:", "127.0.0.1:"))]
+            if strange or not own:
+                raise Failure(f"on {host.name} is listened on {ports}")
+
     def kill(self, host, what):
         """SIGKILL to what is there; false if there is nothing of the kind."""
         victims = {
@@ -275,6 +286,7 @@ class Story:
     def run_one(self, name):
         run = self.network.root / "runs" / name
         self.launch(name, run)
+        self.check_ports()
         end = time.time() + self.options.limit
         next_at = self.random.randrange(20, STEPS_BETWEEN_FAULTS)
         while not self.is_done(run):
