@@ -144,6 +144,7 @@ TEST_F(RanksSurvive, WorldsOfOneToFourWithKillsTrainAsOneRankAlone) {
   words.insert(words.end(), {"--steps", std::to_string(steps)});
   const Finished alone = place_.tern(words);
   ASSERT_EQ(alone.exit_code, kExitDone) << alone.err;
+  expect_only_lost_steps_twice(place_, "run");
   expect_losses_near("run", "alone");
   EXPECT_LT(largest_difference(weights("run"), weights("alone")), 1e-3);
 }

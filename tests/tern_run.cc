@@ -109,4 +109,17 @@ void expect_every_step_once(const WorkFolder& place, const std::string& name, in
   for (int64_t i = 0; i < count; ++i) ASSERT_EQ(steps[static_cast<size_t>(i)], i + 1);
 }
 
+void expect_only_lost_steps_twice(const WorkFolder& place, const std::string& name) {
+  std::map<int64_t, double> losses;
+  int64_t again = 0;
+  for (const nlohmann::json& json : json_lines(place.run(name) / "metrics.jsonl")) {
+    if (!json.contains("loss")) continue;
+    const auto [found, is_new] = losses.emplace(json["step"], json["loss"]);
+    if (is_new) continue;
+    ++again;
+    EXPECT_EQ(found->second, json["loss"].get<double>()) << "step " << found->first;
+  }
+  EXPECT_LE(again, place.report(name)["steps_lost"].get<int64_t>());
+}
+
 }  // namespace tern

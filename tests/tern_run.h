@@ -45,5 +45,8 @@ class WorkFolder {
 
 // By the run's metrics: no step from the first to this one is missing, and none is there twice.
 void expect_every_step_once(const WorkFolder& place, const std::string& name, int64_t count);
+// A sole process that is killed does what it did since its last checkpoint again, to the bit; every
+// other step is there once.
+void expect_only_lost_steps_twice(const WorkFolder& place, const std::string& name);
 
 }  // namespace tern
