@@ -30,6 +30,7 @@ struct Wishes {
   int64_t crash = -1;  // the id that dies at its start
   int64_t exit = -1;   // the id that ends at its start...
   int exit_code = 0;   // ...with this
+  int64_t saves = -1;  // the id that is done last: when its mark is there
   int64_t late = -1;   // the id that enters when those before it have left, which end after it
 };
 
@@ -38,6 +39,7 @@ Wishes parse(const std::vector<std::string>& words) {
   for (size_t i = 1; i + 1 < words.size(); ++i) {
     if (words[i] == "--steps") wishes.steps = std::stoll(words[i + 1]);
     if (words[i] == "--crash") wishes.crash = std::stoll(words[i + 1]);
+    if (words[i] == "--saves") wishes.saves = std::stoll(words[i + 1]);
     if (words[i] == "--late") wishes.late = std::stoll(words[i + 1]);
     if (words[i] == "--exit" && i + 2 < words.size()) {
       wishes.exit = std::stoll(words[i + 1]);
@@ -75,6 +77,7 @@ class FakeRank {
       bool goes_on = true;
       while (goes_on) {
         if (wishes_.steps >= 0 && step_ >= wishes_.steps) {
+          if (wishes_.saves == id_) wait_for_mark(wishes_, "saved", id_, clock_);
           RETURN_IF_ERROR(link_.leave("done"));
           if (wishes_.late >= 0) wait_for_the_late_one();
           return 0;

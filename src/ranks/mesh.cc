@@ -83,7 +83,10 @@ RosterRules Mesh::rules() const {
                     .max = setup_.options.max == 0 ? setup_.options.count : setup_.options.max,
                     .timeout = setup_.options.timeout,
                     .first_grace = setup_.place ? kFirstGrace : Nanoseconds(0)};
-  if (!setup_.has_boundaries) rules.boundary_grace = Nanoseconds(0);
+  if (setup_.has_boundaries) return rules;
+  rules.boundary_grace = Nanoseconds(0);
+  // What such a rank runs may hang, but not the rank itself: one that is late is uploading.
+  rules.regroup_limit = rules.leave_limit;
   return rules;
 }
 

@@ -37,6 +37,7 @@ void Roster::join(uint64_t member, RankJoin join, Nanoseconds now) {
       // Nobody waits to be let in, so this is no agreed boundary: its generation failed.
       if (!change_told_) tell_over();
     }
+    if (!missed_since_) missed_since_ = now;
   }
   review(now);
 }
@@ -66,7 +67,9 @@ void Roster::lose(uint64_t member, bool is_dead, Nanoseconds now) {
   if (found->second.rank == 0) leader_is_dead_ = is_dead;
   const bool was_in_the_generation = found->second.owes;
   remove(member, now);
-  if (was_in_the_generation && phase_ == Phase::ending) tell_over();
+  if (!was_in_the_generation || phase_ != Phase::ending) return;
+  if (!missed_since_) missed_since_ = now;
+  tell_over();
 }
 
 void Roster::heard(uint64_t member, Nanoseconds now) {
@@ -84,14 +87,14 @@ void Roster::tick(Nanoseconds now) {
   // A supervisor that was itself stopped for a while has heard nobody: it cannot judge.
   const bool was_away = ticked_at_ && now - *ticked_at_ > rules_.timeout / 2;
   ticked_at_ = now;
-  const bool is_late = phase_ == Phase::ending && now - ending_since_ > rules_.regroup_limit;
+  const bool all_are_late = is_late(now);
   std::vector<std::pair<uint64_t, std::string>> hung;
   for (auto& [id, member] : members_) {
     if (was_away) member.heard_at = now;
     if (now - member.heard_at > rules_.timeout) {
       hung.emplace_back(
           id, fmt::format("no sign of life for {:.1f} s", to_seconds(now - member.heard_at)));
-    } else if (is_late && member.owes && !was_away) {
+    } else if (all_are_late && member.owes && !was_away) {
       hung.emplace_back(id, fmt::format("it has not come back to the group for {:.0f} s",
                                         to_seconds(now - ending_since_)));
     }
@@ -109,7 +112,14 @@ std::vector<RosterAction> Roster::take_actions() { return std::exchange(actions_
 void Roster::end_generation(Nanoseconds now) {
   phase_ = Phase::ending;
   ending_since_ = now;
+  missed_since_.reset();
   over_told_ = false;
+}
+
+bool Roster::is_late(Nanoseconds now) const {
+  if (phase_ != Phase::ending) return false;
+  return missed_since_ ? now - *missed_since_ > rules_.regroup_limit
+                       : now - ending_since_ > rules_.leave_limit;
 }
 
 void Roster::tell_over() {

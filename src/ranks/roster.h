@@ -26,8 +26,12 @@ struct RosterRules {
   // How long the others have to come to the same step boundary by themselves, before they are told
   // that the generation is over. 0: they do not come by themselves.
   Nanoseconds boundary_grace = std::chrono::seconds(2);
-  // How long a survivor may take to come back to join(): it may be writing a checkpoint.
+  // How long a survivor may take to come back to join() where another was lost or waits for it: it
+  // may be writing a checkpoint.
   Nanoseconds regroup_limit = std::chrono::seconds(60);
+  // The same where all others have left on purpose, so that nobody waits: it saves for all of them,
+  // and what hangs altogether is found by `timeout`.
+  Nanoseconds leave_limit = std::chrono::hours(1);
 };
 
 // One thing to tell, or to do.
@@ -97,6 +101,7 @@ class Roster {
 
   void end_generation(Nanoseconds now);
   void tell_over();
+  bool is_late(Nanoseconds now) const;
   void remove(uint64_t member, Nanoseconds now);
   void review(Nanoseconds now);
   bool may_form(Nanoseconds now) const;
@@ -121,6 +126,7 @@ class Roster {
   bool over_told_ = false;
   bool change_told_ = false;
   Nanoseconds ending_since_{0};
+  std::optional<Nanoseconds> missed_since_;   // those who owe are waited for, or one was lost
   std::optional<Nanoseconds> waiting_since_;  // somebody waits, and nobody has a state
   std::optional<Nanoseconds> ticked_at_;
   std::vector<RosterAction> actions_;

@@ -329,6 +329,17 @@ TEST_F(RosterTest, ASurvivorThatNeverComesBackIsHung) {
                                     {"pass 2", "hung 1; 2 is 0/1 from - at 4"}}));
 }
 
+TEST_F(RosterTest, WhoSavesForThoseThatHaveLeftIsNotHung) {
+  const auto left = then(kThreeRunning, {{"leave 2", ""}, {"pass 100", "over 1; over 3"}});
+  // One that was started again is no reason to hurry.
+  tell(kThree, then(left, {{"leave 3", ""}, {"enter 4", ""}, {"join 4", ""}, {"pass 3490", ""}}));
+  tell(kThree, then(left, {{"leave 3", ""}, {"silent 1", "hung 1"}}));
+  // From when somebody of the generation waits.
+  tell(kThree, then(left, {{"join 3 4", ""}, {"pass 59", ""}}));
+  happen("pass 2");
+  EXPECT_EQ(said(), "hung 1; 3 is 0/1 from - at 4");
+}
+
 TEST_F(RosterTest, ASupervisorThatWasStoppedItselfBlamesNobody) {
   tell(kThree, kThreeRunning);
   pass(1);

@@ -88,10 +88,16 @@ bool Supervisor::has_standby() const {
   });
 }
 
-// Nobody is left whose place they could take.
+bool Supervisor::has_ended_well() const {
+  return std::ranges::any_of(places_,
+                             [](const Place& place) { return place.exit_code.value_or(-1) == 0; });
+}
+
+// Nobody is left whose place they could take, or too few for a group.
 void Supervisor::dismiss_standby() {
   const auto is_in_group = [](const Place& place) { return place.process && place.is_in_group; };
-  const bool has_ended = has_begun_ && (leader_ended_at_ || mesh_->run_has_ended());
+  const bool are_too_few = !mesh_->is_meshed() && has_ended_well() && living() < setup_.options.min;
+  const bool has_ended = has_begun_ && (leader_ended_at_ || mesh_->run_has_ended() || are_too_few);
   if (!has_ended || std::ranges::any_of(places_, is_in_group)) return;
   for (Place& place : places_) {
     place.start_at.reset();
@@ -119,9 +125,7 @@ PeerState::Doing Supervisor::doing() const {
   if (living() > 0) return Doing::working;
   const std::optional<Notice> notice = setup_.board->notice();
   const bool is_stopped = notice && notice->kind == NoticeKind::stop;
-  const bool has_ended_well = std::ranges::any_of(
-      places_, [](const Place& place) { return place.exit_code.value_or(-1) == 0; });
-  return is_stopped || has_ended_well ? Doing::done : Doing::leaving;
+  return is_stopped || has_ended_well() ? Doing::done : Doing::leaving;
 }
 
 Status Supervisor::start(Place& place) {
@@ -270,9 +274,7 @@ Status Supervisor::look_at_processes() {
   // Among others: more may come.
   if (mesh_->is_meshed()) return {};
   if (living() >= setup_.options.min || is_leaving_ || gave_up_ || living() == 0) return {};
-  const bool has_ended_well = std::ranges::any_of(
-      places_, [](const Place& place) { return place.exit_code.value_or(-1) == 0; });
-  if (has_ended_well) return {};
+  if (has_ended_well()) return {};
   gave_up_ = true;
   setup_.log->error(
       "ranks", "too few ranks are left; the others are told to save and leave",

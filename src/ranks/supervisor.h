@@ -81,6 +81,7 @@ class Supervisor {
   void begin_work();
   void begin_standby();
   bool has_standby() const;
+  bool has_ended_well() const;
   void dismiss_standby();
   bool is_over();
   PeerState::Doing doing() const;

@@ -297,6 +297,19 @@ TEST_F(SupervisorTest, WithTooFewRanksLeftTheRunStopsWithAReason) {
   EXPECT_THAT(code.error().message, HasSubstr("fewer than 3 ranks are left"));
 }
 
+TEST_F(SupervisorTest, ALeaderThatDiesAfterTheOthersHaveLeftIsAnErrorAndNoWaitForThem) {
+  options_.count = options_.min = 2;
+  start({"--steps", "5", "--saves", "0"});
+  ASSERT_TRUE(wait_until(
+      [this] { return last(1).step == 5 && !read_process_stat(std::to_string(last(1).pid)); }));
+  kill(last(0).pid, SIGKILL);
+  ASSERT_EQ(running_.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  const Result<int> code = end();
+  ASSERT_FALSE(code);
+  EXPECT_THAT(code.error().message, HasSubstr("rank 0 was killed by signal 9"));
+  EXPECT_THAT(code.error().message, HasSubstr("Start the run again"));
+}
+
 TEST_F(SupervisorTest, WhatCannotBeStartedIsAnError) {
   SupervisorSetup bad = setup({});
   bad.program = folder_ / "nothing";
