@@ -123,6 +123,38 @@ TEST_F(AnyProgram, SavesAndLeavesAtANoticeAndGoesOn) {
   EXPECT_THAT(done.out, HasSubstr("begins at step " + std::to_string(last))) << done.err;
 }
 
+TEST_F(AnyProgram, WhoseLastSaveFailsHasFailedAndKeepsItsFolder) {
+  const std::string run = (folder_ / "run").string();
+  // No files can be put where a file is.
+  const std::string script =
+      "cat $TERN_CHECKPOINT_DIR/$RANK.pt 2>/dev/null && exit 0; "
+      "if test $RANK = 0; then rm -rf $TERN_RUN/program; echo > $TERN_RUN/program; fi; "
+      "echo weights of $RANK > $TERN_CHECKPOINT_DIR/$RANK.pt";
+  const auto command = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {TERN_PROGRAM, "program", "--ranks", "2", "--run", run};
+    std::ranges::copy(more, std::back_inserter(words));
+    std::ranges::copy(std::vector<std::string>{"--", "sh", "-c", script},
+                      std::back_inserter(words));
+    return words;
+  };
+  const Finished failed = run_to_end({.command = command({})});
+  EXPECT_EQ(failed.exit_code, 6) << failed.err;
+  EXPECT_THAT(report(), AllOf(HasSubstr(": failed"), HasSubstr("saved last is not in the run")));
+  const std::string flag = "--work ";
+  const size_t at = failed.err.find(flag);
+  ASSERT_NE(at, std::string::npos) << failed.err;
+  const std::string work =
+      failed.err.substr(at + flag.size(), failed.err.find('`', at) - at - flag.size());
+  EXPECT_TRUE(fs::exists(fs::path(work) / "checkpoints" / "0.pt")) << failed.err;
+  // As it says.
+  fs::remove(folder_ / "run" / "program");
+  const Finished done = run_to_end({.command = command({"--work", work})});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("weights of 0"));
+  EXPECT_TRUE(has_kept(1));
+  fs::remove_all(work);
+}
+
 TEST_F(AnyProgram, ThatListensWhereTheStoreIsLearnsOfTheFlag) {
   Process::Start wrong = start(5, "work");
   std::erase(wrong.command, "--leave-port-free");

@@ -51,7 +51,8 @@ struct Request {
   bool leaves_port_free = false;
 };
 
-// The folder that was named, or one that goes away with the command.
+// The folder that was named, or one that goes away with the command, unless it has what is nowhere
+// else.
 class WorkFolder {
  public:
   static Result<WorkFolder> open(const std::string& given) {
@@ -60,6 +61,7 @@ class WorkFolder {
       fs::create_directories(given, error);
       if (error)
         return fail(Code::unavailable, fmt::format("cannot make {}: {}", given, error.message()));
+      fs::remove(fs::path(given) / kNotKeptFile, error);
       return WorkFolder(fs::absolute(given), {});
     }
     std::string made = (fs::temp_directory_path(error) / "tern-program-XXXXXX").string();
@@ -73,7 +75,11 @@ class WorkFolder {
       : path_(std::move(other.path_)), to_remove_(std::exchange(other.to_remove_, {})) {}
   ~WorkFolder() {
     std::error_code ignored;
-    if (!to_remove_.empty()) fs::remove_all(to_remove_, ignored);
+    if (!to_remove_.empty() && !is_wanted()) fs::remove_all(to_remove_, ignored);
+  }
+  bool is_wanted() const {
+    std::error_code ignored;
+    return fs::exists(path_ / kNotKeptFile, ignored);
   }
   const fs::path& path() const { return path_; }
 
@@ -151,12 +157,13 @@ Result<int> program_command(const Surroundings& surroundings, const Arguments& a
        .command =
            [&](bool has_begun) { return command_of(request, work.path(), words, has_begun); },
        .is_final =
-           [&failed](int exit_code) {
-             if (is_final(exit_code)) return true;
+           [&failed, &work](int exit_code) {
+             if (is_final(exit_code) || work.is_wanted()) return true;
              // Those that are told to stop when another is given up failed of nothing.
              if (!failed || exit_code != kProgramStopped) failed = exit_code;
              return false;
-           }});
+           },
+       .is_end = [&work](int exit_code) { return exit_code == kExitDone || work.is_wanted(); }});
   if (ended || !failed) return ended;
   // What it ended with says more than that it was given up.
   write_stderr(fmt::format("tern: {}\n", ended.error().message));

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 
 #include "cli/mesh_place.h"
 #include "cli/parse_or_help.h"
@@ -88,6 +89,7 @@ Result<int> be_rank(const Surroundings& surroundings, const Request& request) {
                     .log = &log});
   const Result<int> ended = rank.run();
   if (!ended) return ended;
+  if (rank.has_lost_save()) std::ofstream(work / kNotKeptFile) << "";
   // At once: what was to be kept is, and a copy that is under way is made again by the next rank,
   // for which the group waits.
   _exit(*ended);

@@ -114,6 +114,7 @@ Result<int> supervise(const Surroundings& surroundings, const Supervision& super
        .program = supervision.program,
        .command = supervision.command,
        .is_final = supervision.is_final,
+       .is_end = supervision.is_end,
        .out = write_stdout,
        .err = [](std::string_view line) { write_stderr(line); },
        .exit_code_of =

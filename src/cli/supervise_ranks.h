@@ -27,6 +27,7 @@ struct Supervision {
   std::filesystem::path program;
   std::function<RankCommand(bool has_begun)> command;
   std::function<bool(int exit_code)> is_final;
+  std::function<bool(int exit_code)> is_end = [](int exit_code) { return exit_code == 0; };
 };
 
 // Blocks until the run has ended on this machine; the exit code of the rank that led. Watches for

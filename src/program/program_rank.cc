@@ -39,6 +39,10 @@ constexpr char kStartKey[] = "start";
 // How many programs have ended, of all and of one machine, and whether that is every one.
 constexpr char kEndedKey[] = "ended";
 constexpr char kAllEndedKey[] = "all_ended";
+// Set by rank 0 once what they left is saved, or cannot be.
+constexpr char kFinishedKey[] = "finished";
+constexpr char kKept[] = "kept";
+constexpr char kNotKept[] = "not kept";
 // Set once one of the ranks was told to leave.
 constexpr char kNoticedKey[] = "noticed";
 constexpr Milliseconds kNoLimit{-1};
@@ -303,15 +307,42 @@ Result<std::optional<int>> ProgramRank::wait_for_others(const PlaceInGroup& plac
                                  setup_.link->generation_over().stop_requested();
     if (is_ended_by_notice || has_lost_others) exit_code = code_of_notice();
   }
-  if (place.rank == 0) setup_.watcher->finish(exit_code_for(exit_code));
-  return std::optional(exit_code_for(exit_code));
+  const Result<int> ended = finish(place, exit_code_for(exit_code));
+  if (!ended) return ended.error();
+  return std::optional(*ended);
+}
+
+// The others stay until rank 0 has saved, which may take long: if it is lost meanwhile, all are
+// needed to do it again.
+Result<int> ProgramRank::finish(const PlaceInGroup& place, int exit_code) {
+  if (place.rank == 0) {
+    exit_code = finish_leading(exit_code);
+    const Status told = setup_.link->set(kFinishedKey, has_lost_save_ ? kNotKept : kKept);
+    if (!told) setup_.log->debug("program", told.error().message);
+    return exit_code;
+  }
+  const bool is_for_all = code_of_notice() == kProgramStopped;
+  const bool leaves_alone = is_noticed_ && !is_for_all && place.machine() != place.machines.front();
+  if (leaves_alone) return exit_code;
+  const Result<Bytes> finished = setup_.link->get(kFinishedKey, kNoLimit);
+  if (!finished && !is_noticed_) return finished.error();
+  has_lost_save_ = finished && *finished == kNotKept;
+  return has_lost_save_ && exit_code != kProgramPreempted ? kProgramNotKept : exit_code;
+}
+
+// 75 stays: whoever starts it again then does so, and it goes on from what was kept before.
+int ProgramRank::finish_leading(int exit_code) {
+  const Status kept = setup_.watcher->finish(exit_code);
+  if (kept) return exit_code;
+  has_lost_save_ = true;
+  setup_.log->error("program", kept.error().message);
+  return exit_code == kProgramPreempted ? exit_code : kProgramNotKept;
 }
 
 int ProgramRank::give_up(const PlaceInGroup& place, int exit_code) {
   const std::string how = how_it_ended(exit_code);
   if (exit_code == kProgramPreempted) {
-    if (place.rank == 0) setup_.watcher->finish(exit_code);
-    return exit_code;
+    return place.rank == 0 ? finish_leading(exit_code) : exit_code;
   }
   setup_.log->warn("program", "the program failed",
                    {{"rank", std::to_string(place.rank)},

@@ -24,6 +24,8 @@ namespace tern {
 // one that a wish to stop ended. The same numbers as tern's own (docs/errors.md).
 inline constexpr int kProgramPreempted = 75;
 inline constexpr int kProgramStopped = 10;
+// It ended well, but what it left could not be kept.
+inline constexpr int kProgramNotKept = 6;
 // There is no such program; as shells say it.
 inline constexpr int kProgramNotStarted = 127;
 
@@ -47,7 +49,8 @@ class AttemptWatcher {
   virtual Status follow(int64_t /*checkpoint*/) { return {}; }
   virtual void noticed(const Notice& /*notice*/) {}
   // The next are of rank 0. All programs of the attempt have ended: what they left is to be saved.
-  virtual void finish(int /*exit_code*/) {}
+  // Why it could not be.
+  virtual Status finish(int /*exit_code*/) { return {}; }
   // Its own program failed.
   virtual void failed(const std::string& /*how*/, int /*exit_code*/) {}
   // The attempt is over: another was lost, or wants to be let in.
@@ -74,6 +77,9 @@ class ProgramRank {
   // code, or 128 and the signal. REQUIRES: the main thread, with which the program dies.
   Result<int> run();
 
+  // What the programs saved last is not in the store: it is wanted here.
+  bool has_lost_save() const { return has_lost_save_; }
+
  private:
   enum class Why { ended, over, change };
   enum class Blame { nobody, own, another };
@@ -90,6 +96,8 @@ class ProgramRank {
   void pass_notice(const ProgramChild& child);
   Status tell_end(const PlaceInGroup& place);
   Result<std::optional<int>> wait_for_others(const PlaceInGroup& place, int exit_code);
+  Result<int> finish(const PlaceInGroup& place, int exit_code);
+  int finish_leading(int exit_code);
   int give_up(const PlaceInGroup& place, int exit_code);
   bool has_progressed();
   std::stop_token noticed() const;
@@ -97,6 +105,7 @@ class ProgramRank {
 
   const Setup setup_;
   bool is_noticed_ = false;
+  bool has_lost_save_ = false;
   Nanoseconds started_at_{0};
   // Of rank 0, for an attempt.
   std::unique_ptr<TorchStore> store_;

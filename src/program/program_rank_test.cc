@@ -65,17 +65,19 @@ class ProgramRankTest : public testing::Test {
     const RankCommand command{.arguments = {"program-rank", folder_.string(), kBegin + script},
                               .environment = {"PATH=/usr/bin:/bin", "FOLDER=" + folder_.string()}};
     running_ = std::async(std::launch::async, [this, command] {
-      Supervisor supervisor({.options = options_,
-                             .title = "tern program",
-                             .run = "test",
-                             .program = fs::read_symlink("/proc/self/exe"),
-                             .command = [command](bool) { return command; },
-                             .is_final = [](int code) { return code == 0 || code == 75; },
-                             .out = [this](std::string_view line) { out_ += line; },
-                             .err = [this](std::string_view line) { err_ += line; },
-                             .board = &board_,
-                             .clock = &clock_,
-                             .log = &log_});
+      Supervisor supervisor(
+          {.options = options_,
+           .title = "tern program",
+           .run = "test",
+           .program = fs::read_symlink("/proc/self/exe"),
+           .command = [command](bool) { return command; },
+           .is_final = [](int code) { return code == 0 || code == 75 || code == kProgramNotKept; },
+           .is_end = [](int code) { return code == 0 || code == kProgramNotKept; },
+           .out = [this](std::string_view line) { out_ += line; },
+           .err = [this](std::string_view line) { err_ += line; },
+           .board = &board_,
+           .clock = &clock_,
+           .log = &log_});
       return supervisor.run();
     });
   }
@@ -102,6 +104,14 @@ class ProgramRankTest : public testing::Test {
     std::vector<Began> found = began(attempt);
     found.resize(ranks);
     return found;
+  }
+  // Another process has left the file.
+  bool wait_for_file(const std::string& name) {
+    const Nanoseconds deadline = clock_.now() + std::chrono::seconds(60);
+    while (!fs::exists(folder_ / name) && clock_.now() < deadline) {
+      clock_.wait_for(Milliseconds(5), {});
+    }
+    return fs::exists(folder_ / name);
   }
   void touch(const std::string& name) const { std::ofstream(folder_ / name) << "\n"; }
 
@@ -222,6 +232,47 @@ TEST_F(ProgramRankTest, ARankThatIsDoneDoesItAgainIfAnotherFails) {
   EXPECT_THAT(began(2), SizeIs(2));
 }
 
+TEST_F(ProgramRankTest, TheOthersStayUntilRank0HasSavedAndDoItAgainIfItIsLost) {
+  touch("slow");
+  start("exit 0");
+  const auto first = wait_for(1, 2);
+  ASSERT_TRUE(wait_for_file("finishing"));
+  // Both programs have ended; rank 1 could be gone in a moment.
+  clock_.wait_for(Milliseconds(200), {});
+  EXPECT_TRUE(is_alive(first[1].parent));
+  kill(first[0].parent, SIGKILL);
+  touch("saved");
+  wait_for(2, 2);
+  const auto ended = end();
+  ASSERT_TRUE(ended) << ended.error().message << err_;
+  EXPECT_EQ(*ended, 0);
+}
+
+TEST_F(ProgramRankTest, AtANoticeTheOthersStayUntilRank0HasSaved) {
+  touch("slow");
+  start("trap 'exit 75' TERM; echo > $FOLDER/ready$RANK; while :; do sleep 0.02; done");
+  const auto first = wait_for(1, 2);
+  ASSERT_TRUE(wait_for_file("ready0") && wait_for_file("ready1"));
+  board_.post({.kind = NoticeKind::preempt, .source = "a test", .unix_ms = 7});
+  ASSERT_TRUE(wait_for_file("finishing"));
+  clock_.wait_for(Milliseconds(200), {});
+  EXPECT_TRUE(is_alive(first[1].parent));
+  touch("saved");
+  const auto ended = end();
+  ASSERT_TRUE(ended) << ended.error().message << err_;
+  EXPECT_EQ(*ended, 75);
+}
+
+TEST_F(ProgramRankTest, ALastSaveThatFailsIsNoGoodEnd) {
+  touch("refused");
+  start("exit 0");
+  const auto ended = end();
+  ASSERT_TRUE(ended) << ended.error().message << err_;
+  EXPECT_EQ(*ended, kProgramNotKept);
+  EXPECT_THAT(began(2), SizeIs(0));
+  EXPECT_THAT(err_, HasSubstr("the keys have expired"));
+}
+
 TEST_F(ProgramRankTest, ANoticeIsASignalAndAFile) {
   start(
       "trap 'cat $TERN_NOTICE_FILE; exit 75' TERM; echo > $FOLDER/ready$RANK; "
@@ -265,6 +316,26 @@ TEST_F(ProgramRankTest, NothingThatAProgramStartedOutlivesIt) {
   EXPECT_THAT(left, SizeIs(0));
 }
 
+// As a run whose store is as the files in the folder say.
+class FakeStore final : public AttemptWatcher {
+ public:
+  FakeStore(fs::path folder, Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
+
+  Status finish(int /*exit_code*/) override {
+    if (fs::exists(folder_ / "refused")) {
+      return fail(Code::permission_denied, "the keys have expired");
+    }
+    if (!fs::exists(folder_ / "slow")) return {};
+    std::ofstream(folder_ / "finishing") << "";
+    while (!fs::exists(folder_ / "saved")) clock_.wait_for(Milliseconds(5), {});
+    return {};
+  }
+
+ private:
+  const fs::path folder_;
+  Clock& clock_;
+};
+
 int be_rank(const std::string& folder, const std::string& script) {
   SystemClock clock;
   Log log(clock, Level::info);
@@ -281,7 +352,7 @@ int be_rank(const std::string& folder, const std::string& script) {
   if (!link) return 2;
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  AttemptWatcher watcher;
+  FakeStore watcher(folder, clock);
   ProgramRank rank(
       {.words = {"sh", "-c", script},
        .environment = environment,

@@ -67,7 +67,10 @@ Result<int64_t> RunKeeper::begin_leading(const PlaceInGroup& place,
         if (!swept) warn(swept.error().message);
       }
       // What only this machine has is what the others are to begin from.
-      if (!is_alone) save(CheckpointFolder::When::now);
+      if (!is_alone) {
+        const Result<bool> saved = save(CheckpointFolder::When::now);
+        if (!saved) warn(saved.error().message);
+      }
     }
     if (!has_led) tell_start(number_);
     start_keeping(adopts);
@@ -105,18 +108,38 @@ void RunKeeper::noticed(const Notice& notice) {
   tell("notice", std::move(fields));
 }
 
-void RunKeeper::finish(int exit_code) {
+Status RunKeeper::finish(int exit_code) {
   stop_keeping();
-  for (int i = 0; i < kLastSaves && save(CheckpointFolder::When::now); ++i) {
-  }
+  const Status saved = save_the_rest();
+  const std::string but = saved ? "" : fmt::format("; {}", saved.error().message);
   if (!notice_.empty() || exit_code == kProgramPreempted) {
     const bool is_stop = exit_code == kProgramStopped;
     tell_end(is_stop ? "stopped" : "preempted",
-             notice_.empty() ? "the program left by itself" : notice_, exit_code);
-  } else {
+             (notice_.empty() ? "the program left by itself" : notice_) + but, exit_code);
+  } else if (saved) {
     tell_end("done", "the program has ended on all ranks", exit_code);
+  } else {
+    tell_end("failed", saved.error().to_string(), kProgramNotKept);
   }
   write_ledger();
+  return saved;
+}
+
+Status RunKeeper::save_the_rest() {
+  for (int i = 0; i < kLastSaves; ++i) {
+    const Result<bool> is_new = save(CheckpointFolder::When::now);
+    if (!is_new) {
+      return fail(is_new.error().code,
+                  fmt::format("what the program saved last is not in the run's store: {}. It is in "
+                              "{} on this machine: mend that and start the program again here, "
+                              "with the same --run (`tern restart`, or `tern program --work {}`), "
+                              "or copy it before `tern down`",
+                              is_new.error().message, setup_.folders.checkpoints.string(),
+                              setup_.work.string()));
+    }
+    if (!*is_new) break;
+  }
+  return {};
 }
 
 void RunKeeper::failed(const std::string& how, int exit_code) {
@@ -151,7 +174,8 @@ void RunKeeper::keep(const std::stop_token& stop, bool adopts) {
   }
   while (!stop.stop_requested()) {
     write_ledger();
-    save(CheckpointFolder::When::settled);
+    const Result<bool> saved = save(CheckpointFolder::When::settled);
+    if (!saved) warn(saved.error().message);
     MutexLock lock(mutex_);
     written_.wait_for(lock, stop, last_warning_.empty() ? Nanoseconds(kLookEvery) : kAfterFailure,
                       [this] {
@@ -163,13 +187,10 @@ void RunKeeper::keep(const std::stop_token& stop, bool adopts) {
 }
 
 // Whether there was something new.
-bool RunKeeper::save(CheckpointFolder::When when) {
+Result<bool> RunKeeper::save(CheckpointFolder::When when) {
   const Nanoseconds began = setup_.clock->now();
   const Result<std::optional<Manifest>> saved = folder_.save(when);
-  if (!saved) {
-    warn(saved.error().message);
-    return false;
-  }
+  if (!saved) return saved.error();
   last_warning_.clear();
   if (!*saved) return false;
   number_ = (*saved)->number;

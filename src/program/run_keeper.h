@@ -46,7 +46,7 @@ class RunKeeper final : public AttemptWatcher {
   void begin_following() override;
   Status follow(int64_t checkpoint) override;
   void noticed(const Notice& notice) override;
-  void finish(int exit_code) override;
+  Status finish(int exit_code) override;
   void failed(const std::string& how, int exit_code) override;
   void interrupted() override;
 
@@ -57,7 +57,8 @@ class RunKeeper final : public AttemptWatcher {
   void start_keeping(bool adopts);
   void stop_keeping();
   void keep(const std::stop_token& stop, bool adopts);
-  bool save(CheckpointFolder::When when);
+  Result<bool> save(CheckpointFolder::When when);
+  Status save_the_rest();
   void tell(std::string kind, nlohmann::json fields);
   void tell_start(int64_t checkpoint);
   void tell_end(const std::string& status, const std::string& reason, int exit_code);

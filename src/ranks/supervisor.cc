@@ -88,15 +88,16 @@ bool Supervisor::has_standby() const {
   });
 }
 
-bool Supervisor::has_ended_well() const {
-  return std::ranges::any_of(places_,
-                             [](const Place& place) { return place.exit_code.value_or(-1) == 0; });
+bool Supervisor::has_seen_end() const {
+  return std::ranges::any_of(places_, [this](const Place& place) {
+    return place.exit_code && *place.exit_code >= 0 && setup_.is_end(*place.exit_code);
+  });
 }
 
 // Nobody is left whose place they could take, or too few for a group.
 void Supervisor::dismiss_standby() {
   const auto is_in_group = [](const Place& place) { return place.process && place.is_in_group; };
-  const bool are_too_few = !mesh_->is_meshed() && has_ended_well() && living() < setup_.options.min;
+  const bool are_too_few = !mesh_->is_meshed() && has_seen_end() && living() < setup_.options.min;
   const bool has_ended = has_begun_ && (leader_ended_at_ || mesh_->run_has_ended() || are_too_few);
   if (!has_ended || std::ranges::any_of(places_, is_in_group)) return;
   for (Place& place : places_) {
@@ -125,7 +126,7 @@ PeerState::Doing Supervisor::doing() const {
   if (living() > 0) return Doing::working;
   const std::optional<Notice> notice = setup_.board->notice();
   const bool is_stopped = notice && notice->kind == NoticeKind::stop;
-  return is_stopped || has_ended_well() ? Doing::done : Doing::leaving;
+  return is_stopped || has_seen_end() ? Doing::done : Doing::leaving;
 }
 
 Status Supervisor::start(Place& place) {
@@ -274,7 +275,7 @@ Status Supervisor::look_at_processes() {
   // Among others: more may come.
   if (mesh_->is_meshed()) return {};
   if (living() >= setup_.options.min || is_leaving_ || gave_up_ || living() == 0) return {};
-  if (has_ended_well()) return {};
+  if (has_seen_end()) return {};
   gave_up_ = true;
   setup_.log->error(
       "ranks", "too few ranks are left; the others are told to save and leave",

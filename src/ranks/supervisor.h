@@ -39,6 +39,8 @@ struct SupervisorSetup {
   std::function<RankCommand(bool has_begun)> command;
   // Whether a process that ended with this exit code is not to be started again.
   std::function<bool(int exit_code)> is_final;
+  // Whether one that ended with this code has seen the run's end: the others end as well.
+  std::function<bool(int exit_code)> is_end = [](int exit_code) { return exit_code == 0; };
   Lines::Sink out;  // what the leader prints
   Lines::Sink err;  // what it logs, and what others say with their rank in front
   // How a machine ends that a notice finds resting.
@@ -81,7 +83,7 @@ class Supervisor {
   void begin_work();
   void begin_standby();
   bool has_standby() const;
-  bool has_ended_well() const;
+  bool has_seen_end() const;
   void dismiss_standby();
   bool is_over();
   PeerState::Doing doing() const;
