@@ -271,14 +271,31 @@ Result<std::optional<Manifest>> CheckpointFolder::save(When when) {
   manifest.unix_ms = setup_.clock->unix_ms();
   RETURN_IF_ERROR(commit(manifest));
   known_ = std::move(known);
+  unsettled_since_.reset();
+  note(manifest);
+  return std::optional(std::move(manifest));
+}
+
+Status CheckpointFolder::fence() {
+  const auto newest = manifests_.find(last_);
+  if (newest != manifests_.end() && newest->second.writer == setup_.writer) return {};
+  Manifest manifest{.unix_ms = setup_.clock->unix_ms(), .writer = setup_.writer};
+  if (const auto own = manifests_.find(number_); own != manifests_.end()) {
+    manifest.files = own->second.files;
+  }
+  RETURN_IF_ERROR(commit(manifest));
+  note(manifest);
+  return {};
+}
+
+// It was committed, and is what the folder descends from.
+void CheckpointFolder::note(const Manifest& manifest) {
   number_ = last_ = manifest.number;
   manifests_[number_] = manifest;
-  unsettled_since_.reset();
   write_state();
   const Status pruned = prune();
   // It only costs space, and the next save tries again.
   if (!pruned) setup_.warn("old checkpoints are not removed: " + pruned.error().message);
-  return std::optional(std::move(manifest));
 }
 
 // Nothing if the file changed meanwhile, or is gone.
@@ -351,10 +368,15 @@ Status CheckpointFolder::commit(Manifest& manifest) {
 
 Status CheckpointFolder::prune() {
   while (manifests_.size() > kManifestsKept) {
-    const Manifest oldest = manifests_.begin()->second;
+    // One whose files are those of the next, as a fence leaves it, is nothing to go back to.
+    auto first = std::ranges::adjacent_find(manifests_, [](const auto& one, const auto& next) {
+      return one.second.files == next.second.files;
+    });
+    if (first == manifests_.end()) first = manifests_.begin();
+    const Manifest oldest = first->second;
     // The list goes first: it must never name what is gone.
     RETURN_IF_ERROR(setup_.run->remove(manifest_object(oldest.number)));
-    manifests_.erase(manifests_.begin());
+    manifests_.erase(first);
     std::set<std::string> kept;
     for (const auto& [number, manifest] : manifests_) {
       for (const SavedFile& file : manifest.files) kept.insert(file.object);

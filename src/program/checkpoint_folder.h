@@ -55,6 +55,11 @@ class CheckpointFolder {
   // process saves for this run.
   Result<std::optional<Manifest>> save(When when);
 
+  // Commits what the folder descends from once more, so that whoever saved for this run until now
+  // is told so at its next commit. Nothing if that is this process. `aborted` if another has
+  // committed meanwhile, which restore_newest() then finds. REQUIRES: restore_newest() before.
+  Status fence();
+
   // Removes files in the store that no manifest lists: what a process put that was killed before
   // its commit. REQUIRES: restore_newest() before, and that no other process saves for this run.
   Status sweep();
@@ -78,6 +83,7 @@ class CheckpointFolder {
   Result<std::optional<SavedFile>> put_file(const std::string& path, const FileStamp& stamp);
   Result<std::optional<SavedFile>> copy_aside(const std::string& path, const FileStamp& stamp);
   Status commit(Manifest& manifest);
+  void note(const Manifest& manifest);
   Status prune();
 
   const Setup setup_;

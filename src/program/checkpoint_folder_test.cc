@@ -318,6 +318,54 @@ TEST_F(CheckpointFolderTest, OfTwoThatSaveOneIsTold) {
   EXPECT_THAT(objects(kManifestPrefix), SizeIs(1));
 }
 
+TEST_F(CheckpointFolderTest, WhoTakesOverIsNotOvertakenByTheLastLeader) {
+  EXPECT_EQ(*a_.folder().restore_newest(), 0);
+  a_.write("x", "1");
+  EXPECT_EQ(a_.save(), 1);
+  EXPECT_EQ(*b_.folder().restore_newest(), 1);
+  ASSERT_TRUE(b_.folder().fence());
+  EXPECT_EQ(b_.folder().number(), 2);
+  // It was cut off with a copy under way.
+  a_.write("x", "2 of a");
+  const auto late = a_.folder().save(When::now);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::aborted);
+  b_.write("x", "2 of b");
+  EXPECT_EQ(b_.save(), 3);
+  ASSERT_TRUE(b_.folder().fence()) << "its own";
+  EXPECT_EQ(b_.folder().number(), 3);
+  EXPECT_EQ(*a_.folder().restore_newest(), 3);
+  EXPECT_EQ(a_.content(), b_.content());
+}
+
+TEST_F(CheckpointFolderTest, WhatTheLastLeaderSavedJustBeforeIsTakenOver) {
+  EXPECT_EQ(*a_.folder().restore_newest(), 0);
+  EXPECT_EQ(*b_.folder().restore_newest(), 0);
+  a_.write("x", "1");
+  EXPECT_EQ(a_.save(), 1);
+  EXPECT_EQ(b_.folder().fence().error().code, Code::aborted);
+  EXPECT_EQ(*b_.folder().restore_newest(), 1);
+  ASSERT_TRUE(b_.folder().fence());
+  EXPECT_EQ(b_.content(), a_.content());
+  b_.write("x", "2");
+  EXPECT_EQ(b_.save(), 3);
+}
+
+TEST_F(CheckpointFolderTest, FencesTakeNoPlaceOfWhatCanBeGoneBackTo) {
+  EXPECT_EQ(*a_.folder().restore_newest(), 0);
+  for (const char* text : {"1", "2", "3"}) {
+    a_.write("x", text);
+    a_.save();
+  }
+  for (Machine* machine : {&b_, &a_, &b_}) {
+    ASSERT_TRUE(machine->folder().restore_newest());
+    ASSERT_TRUE(machine->folder().fence());
+  }
+  EXPECT_THAT(objects(kManifestPrefix),
+              ElementsAre(manifest_object(1), manifest_object(2), manifest_object(6)));
+  EXPECT_THAT(objects(kFilePrefix), SizeIs(3));
+}
+
 TEST_F(CheckpointFolderTest, AnotherProcessOfTheMachineGoesOnWhereTheLastSaved) {
   EXPECT_EQ(*a_.folder().restore_newest(), 0);
   a_.write("x", "1");

@@ -97,6 +97,7 @@ Result<std::optional<int>> ProgramRank::attempt(const RankGroup& group) {
   if (!group.may_take_over) {
     // Most machines are elsewhere and may go on: two groups must not save for one run.
     setup_.log->warn("program", "too few machines are here; it waits for the others");
+    setup_.watcher->begin_following();
     return wait_for_another_group();
   }
   const Status agreed = agree_to_start(group, place);

@@ -43,7 +43,7 @@ class AttemptWatcher {
                                         const std::vector<std::string>& /*members*/) {
     return int64_t{0};
   }
-  // Of every other rank.
+  // Of every other rank, and of one whose group may not save for the run.
   virtual void begin_following() {}
   // Of the first rank of another machine, then: makes its folder the same.
   virtual Status follow(int64_t /*checkpoint*/) { return {}; }

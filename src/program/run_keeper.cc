@@ -16,6 +16,8 @@ constexpr std::chrono::seconds kAfterFailure{2};
 constexpr Milliseconds kLastWordsLimit{250};
 // Files that still change when all programs have ended are somebody else's.
 constexpr int kLastSaves = 5;
+// Commits of another that may come between.
+constexpr int kTakeOverTries = 3;
 
 constexpr int64_t kUnknownPrice = -1;
 
@@ -55,13 +57,15 @@ CheckpointFolder RunKeeper::make_folder() {
 Result<int64_t> RunKeeper::begin_leading(const PlaceInGroup& place,
                                          const std::vector<std::string>& members) {
   const bool is_alone = place.group_world() == 1;
-  const bool has_led = thread_.joinable();
+  const bool has_led = thread_.joinable() && !is_replaced_;
   if (!has_led || !is_alone) {
     stop_keeping();
+    is_replaced_ = false;
+    int64_t restored = 0;
     // On one machine the folder is what the programs have seen until now; the store comes after it.
     const bool adopts = is_alone && setup_.is_again && !setup_.has_peers;
     if (!adopts) {
-      ASSIGN_OR_RETURN(number_, folder_.restore_newest());
+      ASSIGN_OR_RETURN(restored, take_over(place));
       if (!setup_.is_again) {
         const Status swept = folder_.sweep();
         if (!swept) warn(swept.error().message);
@@ -72,7 +76,7 @@ Result<int64_t> RunKeeper::begin_leading(const PlaceInGroup& place,
         if (!saved) warn(saved.error().message);
       }
     }
-    if (!has_led) tell_start(number_);
+    if (!has_led) tell_start(restored);
     start_keeping(adopts);
   }
   const Nanoseconds lost =
@@ -88,6 +92,21 @@ Result<int64_t> RunKeeper::begin_leading(const PlaceInGroup& place,
   members_ = members;
   interrupted_at_.reset();
   return number_.load();
+}
+
+// Returns the number of what it begins from. Another machine may still save, cut off from this one:
+// it must not come after what this one saves from now on.
+Result<int64_t> RunKeeper::take_over(const PlaceInGroup& place) {
+  for (int tries = 0;; ++tries) {
+    ASSIGN_OR_RETURN(const int64_t restored, folder_.restore_newest());
+    const bool is_first = place.attempt == 1;
+    const Status fenced = setup_.has_peers && !is_first ? folder_.fence() : Status();
+    if (fenced) {
+      number_ = folder_.number();
+      return restored;
+    }
+    if (fenced.error().code != Code::aborted || tries == kTakeOverTries) return fenced.error();
+  }
 }
 
 void RunKeeper::begin_following() {
@@ -111,6 +130,8 @@ void RunKeeper::noticed(const Notice& notice) {
 Status RunKeeper::finish(int exit_code) {
   stop_keeping();
   const Status saved = save_the_rest();
+  // The ledger is the other's too.
+  if (!saved && saved.error().code == Code::aborted) return saved;
   const std::string but = saved ? "" : fmt::format("; {}", saved.error().message);
   if (!notice_.empty() || exit_code == kProgramPreempted) {
     const bool is_stop = exit_code == kProgramStopped;
@@ -175,6 +196,11 @@ void RunKeeper::keep(const std::stop_token& stop, bool adopts) {
   while (!stop.stop_requested()) {
     write_ledger();
     const Result<bool> saved = save(CheckpointFolder::When::settled);
+    if (!saved && saved.error().code == Code::aborted) {
+      is_replaced_ = true;
+      setup_.log->error("program", saved.error().message);
+      return;
+    }
     if (!saved) warn(saved.error().message);
     MutexLock lock(mutex_);
     written_.wait_for(lock, stop, last_warning_.empty() ? Nanoseconds(kLookEvery) : kAfterFailure,

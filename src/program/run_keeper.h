@@ -24,6 +24,7 @@ namespace tern {
 
 // Owned by a rank. While that leads, one thread copies what the program saves and writes the
 // ledger, so that neither holds up an attempt. A store that fails is warned of, and tried again.
+// Once another process has taken the run over it writes nothing more, until it leads again.
 class RunKeeper final : public AttemptWatcher {
  public:
   struct Setup {
@@ -57,6 +58,7 @@ class RunKeeper final : public AttemptWatcher {
   void start_keeping(bool adopts);
   void stop_keeping();
   void keep(const std::stop_token& stop, bool adopts);
+  Result<int64_t> take_over(const PlaceInGroup& place);
   Result<bool> save(CheckpointFolder::When when);
   Status save_the_rest();
   void tell(std::string kind, nlohmann::json fields);
@@ -72,6 +74,7 @@ class RunKeeper final : public AttemptWatcher {
   std::optional<Nanoseconds> interrupted_at_;
   std::string notice_;  // its source; empty: none
   std::atomic<int64_t> number_{0};
+  std::atomic<bool> is_replaced_{false};  // another process saves for the run
 
   // Of the thread while there is one, else of the main thread.
   CheckpointFolder folder_;
