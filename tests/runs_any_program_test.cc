@@ -123,6 +123,30 @@ TEST_F(AnyProgram, SavesAndLeavesAtANoticeAndGoesOn) {
   EXPECT_THAT(done.out, HasSubstr("begins at step " + std::to_string(last))) << done.err;
 }
 
+// The first attempt leaves one that is whole, waits until it is kept, and half of the next.
+TEST_F(AnyProgram, ThatIsKilledWhileItSavesFindsTheLastWholeSave) {
+  for (const bool is_alone : {true, false}) {
+    const std::string run = (folder_ / (is_alone ? "one" : "two")).string();
+    // Rank 0 writes; the last rank is killed, and rank 0 with it or for it.
+    const std::string script =
+        "F=$TERN_CHECKPOINT_DIR/last.pt; "
+        "if test $TERN_ATTEMPT -ge 2; then test $RANK != 0 || echo found $(cat $F); exit 0; fi; "
+        "if test $RANK = 0; then echo whole > $F; "
+        "until test -e $TERN_RUN/program/manifests/000000000001.json; do sleep 0.02; done; "
+        "exec 3> $F; printf ha >&3; echo > $TERN_RUN/half; "
+        "else until test -e $TERN_RUN/half; do sleep 0.02; done; fi; "
+        "test $RANK = $((WORLD_SIZE - 1)) && kill -9 $$; "
+        "trap '' TERM; while :; do sleep 0.02; printf l >&3; done";
+    const Finished done =
+        run_to_end({.command = {TERN_PROGRAM, "program", "--ranks", is_alone ? "1" : "2", "--run",
+                                run, "--work", run + "-work", "--", "sh", "-c", script}});
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_THAT(done.out, HasSubstr("found whole\n")) << done.err;
+    EXPECT_THAT(done.err, HasSubstr("is set aside"));
+    EXPECT_TRUE(fs::exists(run + "-work/set-aside/last.pt"));
+  }
+}
+
 TEST_F(AnyProgram, WhoseLastSaveFailsHasFailedAndKeepsItsFolder) {
   const std::string run = (folder_ / "run").string();
   // No files can be put where a file is.

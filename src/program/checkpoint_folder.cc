@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
+#include "program/torn_files.h"
 #include "storage/file_door.h"
 
 namespace tern {
@@ -144,6 +145,25 @@ Status CheckpointFolder::adopt() {
   return {};
 }
 
+std::vector<std::string> CheckpointFolder::set_torn_aside(int64_t ended_unix_ms) const {
+  return tern::set_torn_aside(setup_.folder, setup_.work, kept_stamps(), ended_unix_ms);
+}
+
+Result<bool> CheckpointFolder::restore_torn() {
+  const std::vector<std::string> torn = list_set_aside(setup_.work);
+  if (torn.empty()) return false;
+  RETURN_IF_ERROR(look_at_store());
+  if (!manifests_.empty()) {
+    for (const SavedFile& file : manifests_.rbegin()->second.files) {
+      const bool is_gone = std::ranges::find(torn, file.path) != torn.end() &&
+                           !fs::exists(setup_.folder / file.path);
+      if (is_gone) RETURN_IF_ERROR(fetch_file(file));
+    }
+  }
+  forget_set_aside(setup_.work);
+  return true;
+}
+
 Status CheckpointFolder::fetch(const Manifest& manifest) {
   for (const SavedFile& file : manifest.files) {
     const auto known = known_.find(file.path);
@@ -222,17 +242,26 @@ bool CheckpointFolder::has_rested(const std::string& path, const FileStamp& stam
 // The scan without what is not finished, which stays as it was known; nothing: not yet.
 std::optional<FolderScan> CheckpointFolder::find_settled(const FolderScan& scan, When when) {
   FolderScan settled;
+  for (const std::string& path : list_set_aside(setup_.work)) {
+    const auto known = known_.find(path);
+    if (known != known_.end() && !scan.contains(path)) settled[path] = known->second.stamp;
+  }
   // What the program has removed is news too.
-  bool is_new = std::ranges::any_of(
-      known_, [&scan](const auto& entry) { return !scan.contains(entry.first); });
+  bool is_new = std::ranges::any_of(known_, [&](const auto& entry) {
+    return !scan.contains(entry.first) && !settled.contains(entry.first);
+  });
   bool is_all = true;
+  FolderScan seen = scan;
   for (const auto& [path, stamp] : scan) {
     const auto known = known_.find(path);
     if (known != known_.end() && known->second.stamp == stamp) {
       settled[path] = stamp;
       continue;
     }
-    if ((when == When::now || has_rested(path, stamp)) && !is_being_written(setup_.folder / path)) {
+    const bool is_open = is_being_written(setup_.folder / path);
+    // It rests from when it is closed: if that was a kill, it is set aside before it has rested.
+    if (is_open) seen.erase(path);
+    if (!is_open && (when == When::now || has_rested(path, stamp))) {
       settled[path] = stamp;
       is_new = true;
       continue;
@@ -240,7 +269,7 @@ std::optional<FolderScan> CheckpointFolder::find_settled(const FolderScan& scan,
     is_all = false;
     if (known != known_.end()) settled[path] = known->second.stamp;
   }
-  seen_ = scan;
+  seen_ = std::move(seen);
   if (is_all || !is_new) {
     unsettled_since_.reset();
     return is_new ? std::optional(std::move(settled)) : std::nullopt;
@@ -403,6 +432,19 @@ Status CheckpointFolder::sweep() {
     if (!listed.contains(object.name)) waste.push_back(object.name);
   }
   return setup_.run->remove_all(waste);
+}
+
+// Of the last save from this folder, whichever process made it.
+FolderScan CheckpointFolder::kept_stamps() const {
+  FolderScan kept;
+  RealFileDoor door;
+  const Result<Bytes> text = door.read(setup_.work / kStateFile);
+  const Json json = Json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("stamps") || !json["stamps"].is_object()) return kept;
+  for (const auto& [path, stamp] : json["stamps"].items()) {
+    if (const auto parsed = parse_stamp(stamp)) kept[path] = *parsed;
+  }
+  return kept;
 }
 
 // What this machine knew when it last ran. If it is lost or damaged the files are read again.

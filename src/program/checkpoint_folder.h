@@ -55,6 +55,13 @@ class CheckpointFolder {
   // process saves for this run.
   Result<std::optional<Manifest>> save(When when);
 
+  // A program of this machine has ended in the middle of what it did: files that may be half are
+  // set aside (torn_files.h), and their paths returned. Safe from any thread.
+  std::vector<std::string> set_torn_aside(int64_t ended_unix_ms) const;
+  // Fetches those again that were saved once; what is set aside counts for save() as not removed
+  // until then. Asks the store only if there are any. Returns whether there were.
+  Result<bool> restore_torn();
+
   // Commits what the folder descends from once more, so that whoever saved for this run until now
   // is told so at its next commit. Nothing if that is this process. `aborted` if another has
   // committed meanwhile, which restore_newest() then finds. REQUIRES: restore_newest() before.
@@ -73,6 +80,7 @@ class CheckpointFolder {
   };
 
   Status look_at_store();
+  FolderScan kept_stamps() const;
   void read_state();
   void write_state();
   Status fetch(const Manifest& manifest);

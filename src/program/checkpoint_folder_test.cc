@@ -119,6 +119,7 @@ TEST_F(CheckpointFolderTest, AFileIsSavedOnceItRests) {
   EXPECT_EQ(a_.save(When::settled), 0) << "it is open";
   EXPECT_EQ(a_.save(When::now), 0);
   open_file.close();
+  EXPECT_EQ(a_.save(When::settled), 0) << "a kill closes it too";
   EXPECT_EQ(a_.save(When::settled), 2);
 }
 
@@ -364,6 +365,45 @@ TEST_F(CheckpointFolderTest, FencesTakeNoPlaceOfWhatCanBeGoneBackTo) {
   EXPECT_THAT(objects(kManifestPrefix),
               ElementsAre(manifest_object(1), manifest_object(2), manifest_object(6)));
   EXPECT_THAT(objects(kFilePrefix), SizeIs(3));
+}
+
+TEST_F(CheckpointFolderTest, AFileThatMayBeHalfIsSetAsideForWhatWasKept) {
+  EXPECT_EQ(*a_.folder().restore_newest(), 0);
+  a_.write("last.pt", "whole");
+  EXPECT_EQ(a_.save(), 1);
+  a_.write("renamed.pt.tmp", "whole");
+  fs::rename(a_.files() / "renamed.pt.tmp", a_.files() / "renamed.pt");
+  std::ofstream still_open(a_.files() / "of_another_rank", std::ios::binary);
+  a_.write("deep/new.pt", "h");
+  a_.write("in/whole.tmp/x.pt", "who");
+  // Times of files are some milliseconds coarse.
+  SystemClock().wait_for(Milliseconds(20), {});
+  for (const char* name : {"last.pt", "deep/new.pt"}) a_.write(name, "ha");
+  a_.write("in/whole.tmp/x.pt", "whole");
+  still_open << "more" << std::flush;
+  SystemClock().wait_for(Milliseconds(20), {});
+  fs::rename(a_.files() / "in/whole.tmp", a_.files() / "in/whole");
+  const int64_t now_ms = SystemClock().unix_ms();
+  EXPECT_THAT(a_.folder().set_torn_aside(now_ms + 60'000), IsEmpty()) << "they rested long enough";
+  EXPECT_THAT(a_.folder().set_torn_aside(now_ms), ElementsAre("deep/new.pt", "last.pt"));
+  EXPECT_THAT(a_.folder().set_torn_aside(now_ms), IsEmpty());
+  still_open.close();
+  EXPECT_THAT(a_.folder().set_torn_aside(now_ms), ElementsAre("of_another_rank"));
+  // Whoever saves meanwhile does not take it for removed.
+  EXPECT_EQ(a_.save(), 2);
+  EXPECT_EQ(*b_.folder().restore_newest(), 2);
+  EXPECT_THAT(b_.content(), ElementsAre(Pair("in/whole/x.pt", "whole"), Pair("last.pt", "whole"),
+                                        Pair("renamed.pt", "whole")));
+  EXPECT_TRUE(*a_.folder().restore_torn());
+  EXPECT_EQ(a_.content(), b_.content());
+  EXPECT_FALSE(*a_.folder().restore_torn());
+  std::ifstream aside(a_.files().parent_path() / "set-aside" / "last.pt");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(aside), {}), "ha");
+  // From now on a removal is one.
+  fs::remove(a_.files() / "last.pt");
+  EXPECT_GT(a_.save(), 2);
+  EXPECT_TRUE(b_.folder().restore_newest());
+  EXPECT_THAT(b_.content(), SizeIs(2));
 }
 
 TEST_F(CheckpointFolderTest, AnotherProcessOfTheMachineGoesOnWhereTheLastSaved) {

@@ -204,6 +204,7 @@ Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
   const Blame blame = why == Why::ended ? find_blame(code) : Blame::another;
   if (blame == Blame::another) {
     child->end(kEndGrace);
+    setup_.watcher->broke_off();
     if (place.rank == 0) setup_.watcher->interrupted();
     return std::optional<int>();
   }
@@ -288,6 +289,7 @@ Status ProgramRank::tell_end(const PlaceInGroup& place) {
 // leave without the others.
 Result<std::optional<int>> ProgramRank::wait_for_others(const PlaceInGroup& place, int exit_code) {
   const bool is_ended_by_notice = exit_code == -SIGTERM || exit_code == -SIGINT;
+  if (exit_code != 0 && exit_code != kProgramPreempted) setup_.watcher->broke_off();
   Status all = tell_end(place);
   if (!is_noticed_) {
     if (all) all = setup_.link->wait({kAllEndedKey}, kNoLimit, noticed());
@@ -345,6 +347,7 @@ int ProgramRank::give_up(const PlaceInGroup& place, int exit_code) {
   if (exit_code == kProgramPreempted) {
     return place.rank == 0 ? finish_leading(exit_code) : exit_code;
   }
+  setup_.watcher->broke_off();
   setup_.log->warn("program", "the program failed",
                    {{"rank", std::to_string(place.rank)},
                     {"attempt", std::to_string(place.attempt)},

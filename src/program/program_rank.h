@@ -48,6 +48,8 @@ class AttemptWatcher {
   // Of the first rank of another machine, then: makes its folder the same.
   virtual Status follow(int64_t /*checkpoint*/) { return {}; }
   virtual void noticed(const Notice& /*notice*/) {}
+  // Its program has failed or was killed, perhaps in the middle of a save. Of every rank.
+  virtual void broke_off() {}
   // The next are of rank 0. All programs of the attempt have ended: what they left is to be saved.
   // Why it could not be.
   virtual Status finish(int /*exit_code*/) { return {}; }

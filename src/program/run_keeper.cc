@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "program/torn_files.h"
+
 namespace tern {
 namespace {
 
@@ -41,6 +43,7 @@ RunKeeper::RunKeeper(Setup setup, Holder me)
     : setup_(std::move(setup)),
       me_(std::move(me)),
       began_at_(setup_.clock->now()),
+      began_unix_ms_(setup_.clock->unix_ms()),
       folder_(make_folder()) {}
 
 RunKeeper::~RunKeeper() { stop_keeping(); }
@@ -58,6 +61,16 @@ Result<int64_t> RunKeeper::begin_leading(const PlaceInGroup& place,
                                          const std::vector<std::string>& members) {
   const bool is_alone = place.group_world() == 1;
   const bool has_led = thread_.joinable() && !is_replaced_;
+  // A rank that was killed could not do it, and its program died with it.
+  if (setup_.is_again && !std::exchange(has_begun_, true)) set_torn_aside(began_unix_ms_);
+  const bool is_torn = !list_set_aside(setup_.work).empty();
+  if (is_torn) {
+    stop_keeping();
+    const Result<bool> restored = folder_.restore_torn();
+    if (!restored) return restored.error();
+  } else {
+    forget_set_aside(setup_.work);
+  }
   if (!has_led || !is_alone) {
     stop_keeping();
     is_replaced_ = false;
@@ -78,6 +91,8 @@ Result<int64_t> RunKeeper::begin_leading(const PlaceInGroup& place,
     }
     if (!has_led) tell_start(restored);
     start_keeping(adopts);
+  } else if (is_torn) {
+    start_keeping(/*adopts=*/false);
   }
   const Nanoseconds lost =
       interrupted_at_ ? setup_.clock->now() - *interrupted_at_ : Nanoseconds(0);
@@ -110,6 +125,7 @@ Result<int64_t> RunKeeper::take_over(const PlaceInGroup& place) {
 }
 
 void RunKeeper::begin_following() {
+  has_begun_ = true;
   stop_keeping();
   members_.clear();
 }
@@ -125,6 +141,17 @@ void RunKeeper::noticed(const Notice& notice) {
                            {"step", 0}};
   if (notice.deadline_unix_ms > 0) fields["deadline_ms"] = notice.deadline_unix_ms;
   tell("notice", std::move(fields));
+}
+
+void RunKeeper::broke_off() { set_torn_aside(setup_.clock->unix_ms()); }
+
+void RunKeeper::set_torn_aside(int64_t ended_unix_ms) {
+  for (const std::string& path : folder_.set_torn_aside(ended_unix_ms)) {
+    setup_.log->warn("program",
+                     "a file may be half, since the program broke off while it wrote it or right "
+                     "after; it is set aside, and what was kept before it is used",
+                     {{"file", path}, {"now_in", (setup_.work / kSetAsideFolder / path).string()}});
+  }
 }
 
 Status RunKeeper::finish(int exit_code) {

@@ -47,6 +47,7 @@ class RunKeeper final : public AttemptWatcher {
   void begin_following() override;
   Status follow(int64_t checkpoint) override;
   void noticed(const Notice& notice) override;
+  void broke_off() override;
   Status finish(int exit_code) override;
   void failed(const std::string& how, int exit_code) override;
   void interrupted() override;
@@ -55,6 +56,7 @@ class RunKeeper final : public AttemptWatcher {
   RunKeeper(Setup setup, Holder me);
 
   CheckpointFolder make_folder();
+  void set_torn_aside(int64_t ended_unix_ms);
   void start_keeping(bool adopts);
   void stop_keeping();
   void keep(const std::stop_token& stop, bool adopts);
@@ -70,9 +72,11 @@ class RunKeeper final : public AttemptWatcher {
   const Setup setup_;
   const Holder me_;
   const Nanoseconds began_at_;
+  const int64_t began_unix_ms_;
   std::vector<std::string> members_;  // of the last attempt
   std::optional<Nanoseconds> interrupted_at_;
-  std::string notice_;  // its source; empty: none
+  bool has_begun_ = false;  // an attempt
+  std::string notice_;      // its source; empty: none
   std::atomic<int64_t> number_{0};
   std::atomic<bool> is_replaced_{false};  // another process saves for the run
 
