@@ -66,8 +66,9 @@ Result<Json> setup(const Json& json, const Surroundings& surroundings, Clock& cl
       commands.push_back(command.get<std::string>());
     }
   }
-  ASSIGN_OR_RETURN(const SetupResult done, run_setup_commands(commands, surroundings.cache,
-                                                              surroundings.cloud.home, clock));
+  ASSIGN_OR_RETURN(const SetupResult done,
+                   run_setup_commands(commands, surroundings.cache, surroundings.cloud.home,
+                                      this_setup_machine(), clock));
   return Json{{"ran", done.ran ? 1 : 0}, {"log", done.log.string()}};
 }
 
@@ -166,6 +167,7 @@ Result<int> slurm_task(const Surroundings& around, const std::string& folder, Cl
                             .machine = static_cast<size_t>(std::clamp<int64_t>(
                                 number_variable(around, "TERN_MACHINE"), 0, 100'000)),
                             .peers = variable(around, "TERN_PEERS"),
+                            .node = variable(around, "SLURMD_NODENAME"),
                             .home = around.cloud.home},
                            clock);
 }

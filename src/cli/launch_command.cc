@@ -167,7 +167,7 @@ Status describe_training(Request& request, const Surroundings& surroundings, Lau
   setup.request.run_file_text = {std::istreambuf_iterator<char>(stream), {}};
   setup.request.run_file = file.stem().string() + ".toml";
   if (setup.request.run_file.starts_with('.')) setup.request.run_file.insert(0, "run");
-  setup.setup_commands = config->launch.setup;
+  setup.run.setup = config->launch.setup;
   setup.slurm_options = config->launch.slurm;
   setup.needs_trainer = request.on == "ssh";
   // Ctrl-C's signal: saved, and "stopped" in the run's records.

@@ -23,7 +23,8 @@ constexpr std::string_view kHelp =
   tern restart X --machine I    on that one, by its number or its name; also if
                                 what ran there has ended, as after a preemption
 
-It comes back with the same number, secret and log, and goes on with the run.
+It comes back with the same number, secret and log, and goes on with the run;
+launch.setup runs first if the machine was started anew.
 What is killed while its agent lives is started again without this command.
 Exit code 0, or 6 if a machine is unreachable.
 )";
@@ -71,9 +72,14 @@ Result<int> restart_command(const Surroundings& surroundings, const Arguments& a
   }
   ASSIGN_OR_RETURN(const Choice choice, choose(opened, machine));
   const std::vector<size_t>& chosen = choice.machines;
-  const auto answers = on_all(chosen.size(), [&](size_t i) {
+  const auto answers = on_all(chosen.size(), [&](size_t i) -> Result<Json> {
     const size_t index = chosen[i];
-    return ask_agent(opened.shells[index], opened.run.machines[index].tern,
+    const std::string& tern = opened.run.machines[index].tern;
+    // What it mounted is gone if the machine was started anew.
+    if (!opened.run.setup.empty()) {
+      RETURN_IF_ERROR(ask_for_setup(opened.shells[index], tern, opened.run.setup));
+    }
+    return ask_agent(opened.shells[index], tern,
                      {.verb = "restart", .request = agent_key(opened.run, index)});
   });
   for (size_t i = 0; i < chosen.size(); ++i) {

@@ -13,6 +13,7 @@ using Json = nlohmann::json;
 
 // A little longer than ssh tries to connect, so that its reason is told.
 constexpr Milliseconds kStatusMax{12'000};
+constexpr Milliseconds kSetupMax = std::chrono::hours(2);
 
 // What tern's exit codes mean (docs/errors.md); tern never renumbers them.
 Code code_of_exit(int exit_code) {
@@ -61,6 +62,13 @@ Result<Json> ask_agent(const MachineShell& shell, const std::string& tern,
   return fail(Code::corrupt,
               fmt::format("machine {}: {} does not answer as tern does; launch the run again",
                           shell.machine().name, tern));
+}
+
+Result<bool> ask_for_setup(const MachineShell& shell, const std::string& tern,
+                           const std::vector<std::string>& commands, std::stop_token stop) {
+  ASSIGN_OR_RETURN(const Json done,
+                   ask_agent(shell, tern, {"setup", {{"commands", commands}}, kSetupMax}, stop));
+  return number_in(done, "ran", 0) != 0;
 }
 
 Json agent_key(const LaunchedRun& run, size_t machine) {

@@ -24,6 +24,10 @@ struct AgentQuestion {
 Result<nlohmann::json> ask_agent(const MachineShell& shell, const std::string& tern,
                                  const AgentQuestion& question, std::stop_token stop = {});
 
+// Runs launch.setup there; false if it has been run since the machine was started.
+Result<bool> ask_for_setup(const MachineShell& shell, const std::string& tern,
+                           const std::vector<std::string>& commands, std::stop_token stop = {});
+
 // {"id", "machine"}, by which an agent is found.
 nlohmann::json agent_key(const LaunchedRun& run, size_t machine);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Milliseconds kSetupMax = std::chrono::hours(2);
+constexpr Milliseconds kFetchMax = std::chrono::hours(2);
 constexpr Milliseconds kStartMax{60'000};
 
 // One launch, from the record to the running command.
@@ -100,11 +100,8 @@ Status Launch::bring_tern() {
 
 Result<Json> Launch::prepare(size_t i) {
   const std::string& tern = run_.machines[i].tern;
-  if (!setup_.setup_commands.empty()) {
-    ASSIGN_OR_RETURN(const Json done,
-                     ask_agent(shells_[i], tern,
-                               {"setup", {{"commands", setup_.setup_commands}}, kSetupMax}, stop_));
-    const bool ran = number_in(done, "ran", 0) != 0;
+  if (!run_.setup.empty()) {
+    ASSIGN_OR_RETURN(const bool ran, ask_for_setup(shells_[i], tern, run_.setup, stop_));
     setup_.tell(fmt::format("{}: setup {}", name(i), ran ? "done" : "was done before"));
   }
   if (setup_.needs_trainer) {
@@ -125,7 +122,7 @@ Status Launch::bring_libtorch(size_t i) {
       "{}: LibTorch is not there and is fetched ({} MB, with a GPU 4.7 GB); that is done once",
       name(i), kLibTorchDownloadMb));
   const Nanoseconds began = clock_.now();
-  RETURN_IF_ERROR(ask_agent(shells_[i], tern, {"libtorch", {{"fetch", 1}}, kSetupMax}, stop_));
+  RETURN_IF_ERROR(ask_agent(shells_[i], tern, {"libtorch", {{"fetch", 1}}, kFetchMax}, stop_));
   setup_.tell(fmt::format("{}: LibTorch was fetched in {:.0f} s", name(i),
                           to_seconds(clock_.now() - began)));
   return {};

@@ -17,9 +17,8 @@
 namespace tern {
 
 struct LaunchSetup {
-  LaunchedRun run;       // name, machines (spares last) and command; the rest is filled in
+  LaunchedRun run;       // name, machines (spares last), command and setup; the rest is filled in
   AgentRequest request;  // for every machine, but for its number
-  std::vector<std::string> setup_commands;
   std::vector<std::string> slurm_options;  // of sbatch
   bool needs_trainer = false;              // doctor must pass on every machine
   std::string run_folder;  // which several machines must share; empty: there is none

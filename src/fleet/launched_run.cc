@@ -90,6 +90,7 @@ Bytes format_launched_run(const LaunchedRun& run) {
                {"id", run.id},        {"created_unix_ms", run.created_unix_ms},
                {"run", run.run},      {"command", run.command},
                {"machines", machines}};
+  if (!run.setup.empty()) json["setup"] = run.setup;
   if (run.slurm_job != 0) json["slurm_job"] = run.slurm_job;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -112,6 +113,7 @@ Result<LaunchedRun> parse_launched_run(BytesView text) {
     run.run = json.at("run");
     run.slurm_job = json.value("slurm_job", int64_t{0});
     run.command = json.at("command").get<std::vector<std::string>>();
+    run.setup = json.value("setup", std::vector<std::string>());
     for (const Json& machine : json.at("machines")) run.machines.push_back(parse_machine(machine));
   } catch (const Json::exception& error) {
     problem = error.what();

@@ -26,6 +26,7 @@ struct LaunchedRun {
   int64_t created_unix_ms = 0;
   std::string run;  // where the run is kept; empty: the command decides
   std::vector<std::string> command;
+  std::vector<std::string> setup;         // launch.setup, for a machine that is started again
   std::vector<LaunchedMachine> machines;  // spares last
   int64_t slurm_job = 0;                  // 0: its machines have agents
 

@@ -18,6 +18,7 @@ LaunchedRun a_run(const std::string& name) {
           .created_unix_ms = 7,
           .run = "s3://b/r",
           .command = {"python3", "train.py"},
+          .setup = {"mount /data"},
           .machines = {{.machine = {.name = "a",
                                     .address = "10.0.0.1",
                                     .user = "u",
@@ -52,6 +53,7 @@ TEST_F(LaunchedRunsTest, AreFoundAgainWithAllThatIsKnownOfThem) {
   EXPECT_EQ(found->machines[0].machine, a_run("x").machines[0].machine);
   EXPECT_EQ(found->machines[0].agent.command.start, 4);
   EXPECT_EQ(found->slurm_job, 12);
+  EXPECT_THAT(found->setup, ElementsAre("mount /data"));
   EXPECT_EQ(*runs_.secret("x"), "the secret");
   EXPECT_THAT(runs_.names(), ElementsAre("x"));
   LaunchedRun changed = a_run("x");

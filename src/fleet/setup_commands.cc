@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <fstream>
 
@@ -12,6 +14,7 @@
 #include "fleet/child_process.h"
 #include "fleet/private_file.h"
 #include "storage/file_door.h"
+#include "storage/proc_stat.h"
 
 namespace tern {
 namespace {
@@ -20,9 +23,11 @@ namespace fs = std::filesystem;
 
 constexpr Nanoseconds kLookEvery = std::chrono::milliseconds(200);
 constexpr Nanoseconds kWaitMax = std::chrono::hours(1);
+constexpr size_t kMarkBytesMax = 256;
 
-std::string hash_of(const std::vector<std::string>& commands) {
+std::string hash_of(const std::vector<std::string>& commands, const std::string& machine) {
   Sha256 hash;
+  hash.update_field(machine);
   for (const std::string& command : commands) hash.update_field(command);
   return to_hex(hash.finish());
 }
@@ -53,11 +58,19 @@ Status run_one(size_t number, const std::string& command, const fs::path& log, c
 
 }  // namespace
 
+SetupMachine this_setup_machine() {
+  std::array<char, 256> name{};
+  // Without a name the boot alone tells machines apart.
+  if (gethostname(name.data(), name.size() - 1) != 0) name.front() = '\0';
+  return {.name = name.data(), .boot_id = read_boot_id()};
+}
+
 Result<SetupResult> run_setup_commands(const std::vector<std::string>& commands,
-                                       const fs::path& cache, const fs::path& home, Clock& clock) {
+                                       const fs::path& cache, const fs::path& home,
+                                       const SetupMachine& machine, Clock& clock) {
   const fs::path folder = cache / "setup";
   RETURN_IF_ERROR(make_private_folder(folder));
-  const std::string hash = hash_of(commands);
+  const std::string hash = hash_of(commands, machine.name);
   const fs::path done = folder / (hash + ".done");
   const fs::path lock_file = folder / (hash + ".lock");
   SetupResult result{.log = folder / (hash + ".log")};
@@ -73,12 +86,13 @@ Result<SetupResult> run_setup_commands(const std::vector<std::string>& commands,
     }
     clock.wait_for(kLookEvery, {});
   }
-  std::error_code error;
-  if (fs::exists(done, error)) return result;
+  const std::string mark = machine.boot_id + "\n";
+  const Result<Bytes> marked = read_private_file(done, kMarkBytesMax);
+  if (marked && *marked == mark) return result;
   for (size_t i = 0; i < commands.size(); ++i) {
     RETURN_IF_ERROR(run_one(i + 1, commands[i], result.log, home, clock));
   }
-  RETURN_IF_ERROR(write_private_file(done, "done\n"));
+  RETURN_IF_ERROR(write_private_file(done, mark));
   result.ran = true;
   return result;
 }

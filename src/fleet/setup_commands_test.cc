@@ -15,8 +15,10 @@ using testing::HasSubstr;
 class SetupCommands : public testing::Test {
  protected:
   Result<SetupResult> run(const std::vector<std::string>& commands) {
-    return run_setup_commands(commands, folder_ / "cache", folder_.path(), clock_);
+    return run_setup_commands(commands, folder_ / "cache", folder_.path(), machine_, clock_);
   }
+
+  SetupMachine machine_ = this_setup_machine();
 
   TestFolder folder_;
   SystemClock clock_;
@@ -35,6 +37,26 @@ TEST_F(SetupCommands, RunOnceInOrderAndAreLogged) {
   EXPECT_THAT(text, AllOf(HasSubstr("+ echo one >> said; echo hello\nhello\n+ echo")));
   // Others are others, also if they are the same words in another order.
   EXPECT_TRUE(run({commands[1], commands[0]})->ran);
+}
+
+// What they mounted is gone.
+TEST_F(SetupCommands, RunAgainAfterTheMachineWasStartedAnew) {
+  EXPECT_FALSE(machine_.boot_id.empty());
+  EXPECT_TRUE(run({"echo x >> said"})->ran);
+  machine_.boot_id = "another";
+  EXPECT_TRUE(run({"echo x >> said"})->ran);
+  EXPECT_FALSE(run({"echo x >> said"})->ran);
+  EXPECT_EQ(folder_.read("said"), "x\nx\n");
+}
+
+TEST_F(SetupCommands, RunOnEachOfTheMachinesThatShareAHome) {
+  EXPECT_TRUE(run({"echo x >> said"})->ran);
+  const SetupMachine first = machine_;
+  machine_ = {.name = "other", .boot_id = "another"};
+  EXPECT_TRUE(run({"echo x >> said"})->ran);
+  machine_ = first;
+  EXPECT_FALSE(run({"echo x >> said"})->ran);
+  EXPECT_EQ(folder_.read("said"), "x\nx\n");
 }
 
 TEST_F(SetupCommands, ThatFailAreNamedAndRunAgain) {

@@ -32,6 +32,7 @@ struct SlurmTaskPlace {
   std::filesystem::path folder;
   size_t machine = 0;  // TERN_MACHINE
   std::string peers;   // TERN_PEERS
+  std::string node;    // SLURMD_NODENAME
   std::filesystem::path home;
 };
 

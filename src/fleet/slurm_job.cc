@@ -42,7 +42,7 @@ Result<LaunchedRun> launch_by_slurm(const LaunchSetup& setup, const std::filesys
   const auto submit = [&]() -> Result<int64_t> {
     SlurmRequest request{.command = setup.request,
                          .machines = std::ssize(run.machines),
-                         .setup = setup.setup_commands,
+                         .setup = setup.run.setup,
                          .tern = setup.executable.string()};
     request.command.id = run.id;
     request.command.ranks = run.machines.front().machine.ranks;

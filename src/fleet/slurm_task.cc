@@ -37,10 +37,11 @@ Result<int> become_slurm_task(const SlurmTaskPlace& place, Clock& clock) {
   dup2(log.get(), STDERR_FILENO);
   ASSIGN_OR_RETURN(const SlurmRequest request, folder.read_request());
   if (!request.setup.empty()) {
-    // Its record is the machine's and the run's: a home that all machines share would hide that
-    // this one has not been prepared.
-    const Result<SetupResult> ready =
-        run_setup_commands(request.setup, folder.machine(place.machine), place.home, clock);
+    // Its record is the run's, and the node's: after a requeue the machine may be another one.
+    SetupMachine machine = this_setup_machine();
+    if (!place.node.empty()) machine.name = place.node;
+    const Result<SetupResult> ready = run_setup_commands(
+        request.setup, folder.machine(place.machine), place.home, machine, clock);
     if (!ready) return ready.error();
   }
   const std::string peer = own_peer(place.peers, place.machine);
