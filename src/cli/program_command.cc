@@ -153,6 +153,7 @@ Result<int> program_command(const Surroundings& surroundings, const Arguments& a
        .run = request.run.empty() ? words.front() : request.run,
        .place = place,
        .has_boundaries = false,
+       .ends_orphans = true,
        .program = surroundings.executable,
        .command =
            [&](bool has_begun) { return command_of(request, work.path(), words, has_begun); },

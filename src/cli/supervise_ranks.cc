@@ -108,6 +108,7 @@ Result<int> supervise(const Surroundings& surroundings, const Supervision& super
       {.options = supervision.ranks,
        .place = supervision.place,
        .has_boundaries = supervision.has_boundaries,
+       .ends_orphans = supervision.ends_orphans,
        .status_file = read_variable(surroundings, kStatusFileVariable),
        .title = supervision.title,
        .run = supervision.run,

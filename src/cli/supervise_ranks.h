@@ -24,6 +24,7 @@ struct Supervision {
   std::string halt_file;           // empty: none
   std::optional<MeshPlace> place;  // among other machines; none: this one alone
   bool has_boundaries = true;      // ranks come by themselves to the step at which one leaves
+  bool ends_orphans = false;       // what a dead rank had started is ended
   std::filesystem::path program;
   std::function<RankCommand(bool has_begun)> command;
   std::function<bool(int exit_code)> is_final;

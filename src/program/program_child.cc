@@ -13,10 +13,20 @@
 #include <cstring>
 #include <utility>
 
+#include "ranks/orphans.h"
+
 namespace tern {
 namespace {
 
 constexpr int kNotStarted = 127;
+// What was killed and waits for a disk that is gone does not die: 10 s.
+constexpr int kOrphanLooks = 5'000;
+constexpr int kOrphanPauseMs = 2;
+
+// What the program had started is ours once it is dead, whatever its process group.
+void end_its_orphans() {
+  for (int i = 0; i < kOrphanLooks && !end_orphans({}); ++i) poll(nullptr, 0, kOrphanPauseMs);
+}
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -60,6 +70,7 @@ Result<ProgramChild> ProgramChild::start(const std::vector<std::string>& words,
   const std::vector<char*> word_pointers = pointers_to(words);
   const std::vector<char*> environment_pointers = pointers_to(environment);
   ProgramChild child;
+  adopt_orphans();
   const pid_t parent = getpid();
   child.pid_ = fork();
   if (child.pid_ == 0) {
@@ -101,6 +112,7 @@ void ProgramChild::signal(int number) const {
 
 std::optional<int> ProgramChild::try_wait() {
   if (pid_ < 0) return std::nullopt;
+  reap_orphans(pid_);
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
       info.si_pid == 0) {
@@ -112,6 +124,7 @@ std::optional<int> ProgramChild::try_wait() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+  end_its_orphans();
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -127,6 +140,7 @@ void ProgramChild::end(Milliseconds grace) {
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+  end_its_orphans();
 }
 
 }  // namespace tern

@@ -14,7 +14,8 @@
 namespace tern {
 
 // A child process in a process group of its own, with our stdout and stderr. It dies with the
-// thread that started it, and its whole group with the object. Of one thread.
+// thread that started it, and all that it has started with the object. Of one thread, in a process
+// that has no other children.
 class ProgramChild {
  public:
   // Looks for the program in PATH. not_found, or what else exec() says, if it does not start.
@@ -29,10 +30,11 @@ class ProgramChild {
 
   // To the program itself, not to what it started.
   void signal(int number) const;
-  // Its exit code, or minus the signal that killed it; nothing while it runs. What it left in its
-  // process group is ended then.
+  // Its exit code, or minus the signal that killed it; nothing while it runs. What it left
+  // running is ended then.
   std::optional<int> try_wait();
-  // SIGTERM to the group, and SIGKILL after the grace; returns once the program is gone.
+  // SIGTERM to the group, and SIGKILL after the grace, to all that it has started; returns once
+  // that is gone.
   void end(Milliseconds grace);
 
  private:

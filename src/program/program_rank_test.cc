@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -67,6 +68,7 @@ class ProgramRankTest : public testing::Test {
     running_ = std::async(std::launch::async, [this, command] {
       Supervisor supervisor(
           {.options = options_,
+           .ends_orphans = true,
            .title = "tern program",
            .run = "test",
            .program = fs::read_symlink("/proc/self/exe"),
@@ -112,6 +114,16 @@ class ProgramRankTest : public testing::Test {
       clock_.wait_for(Milliseconds(5), {});
     }
     return fs::exists(folder_ / name);
+  }
+  void wait_for_bytes(const std::string& name, uintmax_t bytes) {
+    const Nanoseconds deadline = clock_.now() + std::chrono::seconds(60);
+    std::error_code error;
+    const auto is_there = [&] {
+      const uintmax_t size = fs::file_size(folder_ / name, error);
+      return !error && size >= bytes;
+    };
+    while (!is_there() && clock_.now() < deadline) clock_.wait_for(Milliseconds(5), {});
+    EXPECT_TRUE(is_there()) << name;
   }
   void touch(const std::string& name) const { std::ofstream(folder_ / name) << "\n"; }
 
@@ -176,6 +188,54 @@ TEST_F(ProgramRankTest, AKilledRankTakesItsProgramWithItAndIsStartedAnew) {
   ASSERT_TRUE(ended) << ended.error().message << err_;
   EXPECT_EQ(*ended, 0);
   EXPECT_FALSE(is_alive(first[0].pid));
+}
+
+// Each program has a child in its group and one in a group of its own, and looks whether one of an
+// attempt before is still there. A zombie has no command line.
+constexpr char kLeavesChildren[] =
+    "if test $TERN_ATTEMPT -ge 2; then for pid in $(cat $FOLDER/children); do"
+    "  grep -q sleep /proc/$pid/cmdline && echo $pid >> $FOLDER/beside; done; exit 0; fi;"
+    "sleep 1000 & echo $! >> $FOLDER/children; setsid sleep 1000 & echo $! >> $FOLDER/children;"
+    "echo >> $FOLDER/ready; wait";
+
+TEST_F(ProgramRankTest, NothingOfAKilledRanksProgramIsThereBesideTheNextAttempt) {
+  touch("children");
+  start(kLeavesChildren);
+  const auto first = wait_for(1, 2);
+  wait_for_bytes("ready", 2);
+  kill(first[0].parent, SIGKILL);
+  wait_for(2, 2);
+  const auto ended = end();
+  ASSERT_TRUE(ended) << ended.error().message << err_;
+  EXPECT_FALSE(fs::exists(folder_ / "beside")) << read_system_file(folder_ / "beside");
+  EXPECT_EQ(*ended, 0);
+}
+
+TEST_F(ProgramRankTest, NothingOfAKilledProgramIsThereBesideTheNextAttempt) {
+  touch("children");
+  start(kLeavesChildren);
+  const auto first = wait_for(1, 2);
+  wait_for_bytes("ready", 2);
+  kill(first[1].pid, SIGKILL);
+  const auto ended = end();
+  ASSERT_TRUE(ended) << ended.error().message << err_;
+  EXPECT_FALSE(fs::exists(folder_ / "beside")) << read_system_file(folder_ / "beside");
+}
+
+// As a shell's are that has become `tern program`.
+TEST_F(ProgramRankTest, ChildrenThatWereThereBeforeAreLeftAlone) {
+  const pid_t other = fork();
+  if (other == 0) {
+    execl("/bin/sleep", "sleep", "1000", nullptr);
+    _exit(127);
+  }
+  start(kUntilTheSecond);
+  kill(wait_for(1, 2)[0].parent, SIGKILL);
+  const auto ended = end();
+  ASSERT_TRUE(ended) << ended.error().message << err_;
+  EXPECT_TRUE(is_alive(other));
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
 }
 
 TEST_F(ProgramRankTest, AHungRankIsKilledAndStartedAnew) {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ranks/orphans.h"
 #include "ranks/rank_link.h"
 #include "storage/proc_stat.h"
 
@@ -29,6 +30,10 @@ constexpr int64_t kPauseDoublings = 5;
 constexpr std::chrono::seconds kStandbyPause{1};
 // Strangers at the port that are told of.
 constexpr int64_t kStrangersTold = 3;
+// What a dead rank had started is killed before anything is started again; one that waits for a
+// disk that is gone does not die.
+constexpr std::chrono::seconds kOrphansLimit{10};
+constexpr Milliseconds kLookAtOrphansEvery{2};
 
 }  // namespace
 
@@ -37,11 +42,17 @@ Supervisor::Supervisor(SupervisorSetup setup)
 
 Supervisor::~Supervisor() {
   places_.clear();  // they end before what they talk to
+  if (!setup_.ends_orphans || !mesh_) return;
+  orphans_until_ = setup_.clock->now() + kOrphansLimit;
+  for (end_what_is_left(); orphans_until_; end_what_is_left()) {
+    setup_.clock->wait_for(kLookAtOrphansEvery, {});
+  }
 }
 
 Result<int> Supervisor::run() {
   // A parent that ignores its children's ends leaves us without their exit codes.
   std::signal(SIGCHLD, SIG_DFL);
+  if (setup_.ends_orphans) not_ours_ = adopt_orphans();
   ASSIGN_OR_RETURN(wake_, make_wake());
   ASSIGN_OR_RETURN(mesh_, Mesh::start({.options = setup_.options,
                                        .has_boundaries = setup_.has_boundaries,
@@ -158,6 +169,7 @@ Status Supervisor::start(Place& place) {
 }
 
 Status Supervisor::start_those_due() {
+  if (orphans_until_) return {};
   for (Place& place : places_) {
     if (!place.start_at || *place.start_at > setup_.clock->now()) continue;
     const Status started = start(place);
@@ -179,6 +191,7 @@ void Supervisor::wait_for_news() {
       if (fd >= 0) sources.push_back({fd, POLLIN, 0});
     }
   }
+  if (orphans_until_) wait = kLookAtOrphansEvery;
   const auto wait_ms = std::chrono::ceil<Milliseconds>(std::max(wait, Nanoseconds(0)));
   poll(sources.data(), sources.size(), static_cast<int>(wait_ms.count()));
   clear_wake(wake_);
@@ -270,8 +283,10 @@ Status Supervisor::look_at_processes() {
     if (!code) continue;
     pass_output(place, true);
     place.process.reset();
+    if (setup_.ends_orphans) orphans_until_ = setup_.clock->now() + kOrphansLimit;
     note_end(place, *code);
   }
+  end_what_is_left();
   // Among others: more may come.
   if (mesh_->is_meshed()) return {};
   if (living() >= setup_.options.min || is_leaving_ || gave_up_ || living() == 0) return {};
@@ -304,6 +319,22 @@ void Supervisor::note_end(Place& place, int code) {
     return;
   }
   plan_restart(place, how);
+}
+
+void Supervisor::end_what_is_left() {
+  if (!orphans_until_) return;
+  std::vector<pid_t> kept = not_ours_;
+  for (const Place& place : places_) {
+    if (place.process) kept.push_back(place.process->pid());
+  }
+  if (end_orphans(kept)) {
+    orphans_until_.reset();
+  } else if (setup_.clock->now() > *orphans_until_) {
+    orphans_until_.reset();
+    setup_.log->warn("ranks",
+                     "something that a dead rank had started does not die; look with `ps` "
+                     "whether it waits for a disk that is gone");
+  }
 }
 
 void Supervisor::plan_restart(Place& place, const std::string& how) {

@@ -31,6 +31,7 @@ struct SupervisorSetup {
   RanksOptions options;
   std::optional<MeshPlace> place;     // of this machine among others; none: it is alone
   bool has_boundaries = true;         // ranks come by themselves to the step at which one leaves
+  bool ends_orphans = false;          // what a dead rank had started is ended; see orphans.h
   std::filesystem::path status_file;  // empty: none
   std::string title = "tern-train";   // of the ranks' processes, with the run
   std::string run;
@@ -97,6 +98,7 @@ class Supervisor {
   void pass_notices();
   Status look_at_processes();
   void note_end(Place& place, int code);
+  void end_what_is_left();
   void plan_restart(Place& place, const std::string& how);
   void pass_output(Place& place, bool is_the_end);
   void kill_stragglers();
@@ -117,6 +119,8 @@ class Supervisor {
   bool gave_up_ = false;     // too few are left
   bool has_killed_ = false;  // those that did not end by themselves
   int64_t strangers_ = 0;
+  std::vector<pid_t> not_ours_;               // children of this process from before
+  std::optional<Nanoseconds> orphans_until_;  // set while a dead rank may have left some
   std::optional<Nanoseconds> leader_ended_at_;
 };
 

@@ -8,7 +8,8 @@
 namespace tern {
 
 struct ProcessStat {
-  char state = '?';   // 'Z' and 'X' are dead
+  char state = '?';  // 'Z' and 'X' are dead
+  int64_t parent = 0;
   int64_t start = 0;  // in clock ticks since the boot: tells a process from a later one of its pid
 };
 
