@@ -44,7 +44,9 @@ class SlurmDriver {
         folder_(place.folder),
         request_(std::move(request)),
         clock_(clock),
-        plan_(static_cast<size_t>(request_.machines), place.restarts),
+        plan_(static_cast<size_t>(request_.machines), place.restarts,
+              request_.command.is_program ? SlurmPlan::Command::program
+                                          : SlurmPlan::Command::training),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         steps_(static_cast<size_t>(request_.machines)) {}
 
@@ -119,10 +121,8 @@ void SlurmDriver::run_step(size_t machine, const std::vector<std::string>& comma
   const Result<ChildAnswer> answer = run_child({.command = command}, clock_, {});
   if (answer) write_stderr(answer->err);
   if (!answer) say(answer.error().message);
-  // srun leaves a step whose node has failed to its fate, with the exit code 0.
-  const bool is_lost = !answer || answer->err.find("Node failure") != Bytes::npos;
   const MutexLock lock(mutex_);
-  ends_.push_back({machine, is_lost ? kLost : answer->exit_code});
+  ends_.push_back({machine, answer ? parse_srun_end(answer->exit_code, answer->err) : kLost});
   eventfd_write(wake_.get(), 1);
 }
 

@@ -10,7 +10,7 @@ constexpr int kDone = 0;
 constexpr int kHeldByAnother = 5;
 constexpr int kStopped = 10;
 constexpr int kPreempted = 75;
-constexpr int kTerminated = 128 + 15;  // of SIGTERM, before it could obey; as srun tells it
+constexpr int kTerminated = 128 + 15;  // of SIGTERM, before it could obey
 constexpr int kFinal[] = {kDone, 2, 3, 4, kHeldByAnother, 8, kStopped, kPreempted, 130};
 
 constexpr int64_t kFailuresMax = 5;
@@ -23,10 +23,13 @@ Nanoseconds pause_after(int64_t failures) {
   return std::min(kPauseMax, kPause * (int64_t{1} << std::min<int64_t>(failures - 1, 10)));
 }
 
+// As a shell tells it.
+int shell_code(int code) { return code < 0 ? 128 - code : code; }
+
 }  // namespace
 
-SlurmPlan::SlurmPlan(size_t machines, int64_t restarts)
-    : machines_(machines), restarts_(restarts) {}
+SlurmPlan::SlurmPlan(size_t machines, int64_t restarts, Command command)
+    : machines_(machines), restarts_(restarts), is_program_(command == Command::program) {}
 
 void SlurmPlan::started(size_t machine, Nanoseconds now) {
   machines_[machine].runs = true;
@@ -37,11 +40,14 @@ void SlurmPlan::started(size_t machine, Nanoseconds now) {
 void SlurmPlan::ended(size_t machine, int exit_code, Nanoseconds now) {
   Machine& it = machines_[machine];
   it.runs = false;
-  if (exit_code == kTerminated) exit_code = kPreempted;
-  it.exit_code = exit_code;
-  if (exit_code == kSlurmPortTaken && attempt_ < kMovesMax) must_move_ = true;
+  const bool was_killed = exit_code < 0;
+  // A program's own 143 is what it ends with.
+  if (shell_code(exit_code) == kTerminated && (was_killed || !is_program_)) exit_code = kPreempted;
+  it.has_no_port = exit_code == kSlurmPortTaken;
+  it.exit_code = shell_code(exit_code);
+  if (it.has_no_port && attempt_ < kMovesMax) must_move_ = true;
   // Those that were told to make room for new ports leave with 75 as well.
-  if (exit_code == kPreempted && !must_move_) must_leave_ = true;
+  if (it.exit_code == kPreempted && !must_move_) must_leave_ = true;
   if (must_leave_) {
     for (Machine& other : machines_) other.start_at.reset();
     return;
@@ -52,19 +58,20 @@ void SlurmPlan::ended(size_t machine, int exit_code, Nanoseconds now) {
     must_move_ = false;
     ++attempt_;
     for (Machine& other : machines_) {
-      if (other.exit_code == kSlurmPortTaken || other.exit_code == kPreempted) other.start_at = now;
+      if (other.has_no_port || other.exit_code == kPreempted) other.start_at = now;
     }
     return;
   }
-  if (!may_try_again(exit_code)) return;
+  if (it.has_no_port || !may_try_again(*it.exit_code, was_killed)) return;
   if (now - it.started >= kGoodWhile) it.failures = 0;
   if (++it.failures <= kFailuresMax) it.start_at = now + pause_after(it.failures);
 }
 
-bool SlurmPlan::may_try_again(int exit_code) const {
+bool SlurmPlan::may_try_again(int exit_code, bool was_killed) const {
+  if (is_program_) return was_killed;
   // The job was requeued, and what it was before may still be at its last step somewhere.
   if (exit_code == kHeldByAnother && restarts_ > 0) return true;
-  return exit_code != kSlurmPortTaken && std::ranges::find(kFinal, exit_code) == std::end(kFinal);
+  return std::ranges::find(kFinal, exit_code) == std::end(kFinal);
 }
 
 std::vector<size_t> SlurmPlan::due(Nanoseconds now) const {

@@ -95,6 +95,35 @@ TEST(SlurmPlan, WhatNoOtherTryWouldChangeIsTheEnd) {
   }
 }
 
+// `tern program` has tried it four times, and the exit code is its own.
+TEST(SlurmPlan, WhatAProgramEndsWithIsTheEnd) {
+  for (const int code : {1, 5, 6, 12, 98, 137, 140, 143}) {
+    SlurmPlan plan(1, /*restarts=*/1, SlurmPlan::Command::program);
+    plan.started(0, kNow);
+    plan.ended(0, code, kNow);
+    ASSERT_TRUE(plan.outcome()) << code;
+    EXPECT_FALSE(plan.outcome()->requeue);
+    EXPECT_EQ(plan.outcome()->exit_code, code);
+  }
+}
+
+TEST(SlurmPlan, AProgramThatLeavesIsRequeuedAndOneWhoseSupervisorWasKilledIsStartedAgain) {
+  for (const int code : {75, -15}) {
+    SlurmPlan plan(1, 0, SlurmPlan::Command::program);
+    plan.started(0, kNow);
+    plan.ended(0, code, kNow);
+    ASSERT_TRUE(plan.outcome()) << code;
+    EXPECT_TRUE(plan.outcome()->requeue);
+  }
+  SlurmPlan plan(1, 0, SlurmPlan::Command::program);
+  plan.started(0, kNow);
+  plan.ended(0, -9, kNow);
+  EXPECT_TRUE(plan.next_due());
+  plan.started(0, kNow);
+  plan.ended(0, kSlurmPortTaken, kNow);
+  EXPECT_THAT(plan.due(kNow), ElementsAre(0));
+}
+
 TEST(SlurmPlan, ARequeuedJobWaitsForItsOwnPast) {
   SlurmPlan plan = running(1, /*restarts=*/1);
   plan.ended(0, 5, kNow);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "core/stdio.h"
@@ -47,7 +48,9 @@ Result<int> become_slurm_task(const SlurmTaskPlace& place, Clock& clock) {
   const std::string peer = own_peer(place.peers, place.machine);
   if (!peer.empty() && !is_free_to_listen(peer)) {
     write_stderr(fmt::format("tern: {} is taken here; all machines try others\n", peer));
-    return kSlurmPortTaken;
+    std::signal(kSlurmPortTakenSignal, SIG_DFL);
+    raise(kSlurmPortTakenSignal);
+    return fail(Code::unavailable, fmt::format("{} is taken", peer));  // the signal was blocked
   }
   std::vector<std::string> words =
       command_words(request.command, request.tern, folder.machine(place.machine));

@@ -107,6 +107,13 @@ std::vector<std::string> srun_command(const SlurmStepStart& start) {
   return words;
 }
 
+int parse_srun_end(int exit_code, std::string_view said) {
+  // srun leaves a step whose node has failed to its fate, with the exit code 0.
+  if (said.find("Node failure") != std::string_view::npos) return -1;
+  const bool has_exited = said.find("Exited with exit code") != std::string_view::npos;
+  return exit_code > 128 && !has_exited ? 128 - exit_code : exit_code;
+}
+
 std::string slurm_step_name(size_t machine) { return fmt::format("machine-{}", machine); }
 
 std::string slurm_output(const std::filesystem::path& path) {

@@ -39,6 +39,9 @@ struct SlurmStepStart {
 
 // srun and its words, for one machine of the job.
 std::vector<std::string> srun_command(const SlurmStepStart& start);
+// How the command of a step has ended, of srun's exit code and what it says: minus the signal that
+// killed it, -1 if its node has failed. A command's own exit code may be above 128, too.
+int parse_srun_end(int exit_code, std::string_view said);
 // What the step of a machine is called, by which it is found.
 std::string slurm_step_name(size_t machine);
 

@@ -45,6 +45,14 @@ TEST(SlurmText, AStepIsOneMachineOfTheJob) {
   EXPECT_THAT(srun_command({}), Not(Contains(HasSubstr("cpus-per-task"))));
 }
 
+TEST(SlurmText, AKilledStepIsToldFromOneThatEndsWithTheSameCode) {
+  EXPECT_EQ(parse_srun_end(0, ""), 0);
+  EXPECT_EQ(parse_srun_end(98, "srun: error: n1: task 0: Exited with exit code 98\n"), 98);
+  EXPECT_EQ(parse_srun_end(137, "srun: error: n1: task 0: Exited with exit code 137\n"), 137);
+  EXPECT_EQ(parse_srun_end(137, "srun: error: n1: task 0: Killed\n"), -9);
+  EXPECT_EQ(parse_srun_end(0, "srun: error: Node failure on n1\n"), -1);
+}
+
 TEST(SlurmText, OptionsThatAreNoneOrOursAreRefusedTogether) {
   EXPECT_TRUE(check_slurm_options({"--partition=gpu", "--exclusive", "--signal=TERM@300"}));
   const Status refused =
