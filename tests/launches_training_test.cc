@@ -113,6 +113,11 @@ TEST_F(LaunchesTraining, MistakesAreToldBeforeAnythingStarts) {
   EXPECT_EQ(tern({"launch", "--name", "x"}).exit_code, kExitUsage);
   EXPECT_EQ(tern({"launch", "--name", "../x", "--", "true"}).exit_code, kExitUsage);
   EXPECT_EQ(tern({"launch", "run.toml", "--name", "x", "--on", "ssh"}).exit_code, kExitUsage);
+  const Finished set = tern({"launch", "--name", "x", "--set", "a=b", "--", "true"});
+  EXPECT_EQ(set.exit_code, kExitUsage);
+  EXPECT_THAT(set.err, HasSubstr("--set a=b is for a run file"));
+  EXPECT_EQ(tern({"launch", "--name", "x", "--slurm", "gres=gpu:1", "--", "true"}).exit_code,
+            kExitUsage);
   EXPECT_EQ(tern({"status", "x"}).exit_code, kExitNotFound);
 }
 

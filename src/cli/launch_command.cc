@@ -27,7 +27,7 @@ constexpr std::string_view kHelp =
 
   tern launch FILE --name X [--on local|ssh|slurm] [--hosts H] [--run URI]
               [--machines K] [--spares S] [--ranks-per-machine R]
-              [--set key=value]... [--detach]
+              [--set key=value]... [--slurm OPTION]... [--detach]
   tern launch --name X [...] [--run URI] -- PROGRAM [WORD]...
 
   FILE              a run file or recipe; it is sent along. Its launch.setup
@@ -50,6 +50,8 @@ constexpr std::string_view kHelp =
                     and the like, or a folder there, which several machines must
                     share. Not given: runs/X
   --set key=value   set one option, over the run file
+  --slurm OPTION    one of sbatch's, as partition=gpu or gres=gpu:4, after those
+                    of the run file's launch.slurm
   --leave-port-free
                     a PROGRAM listens at MASTER_PORT, or at a port of its own;
                     not given: tern keeps the store there by which PyTorch's
@@ -71,6 +73,7 @@ struct Request {
   int64_t machines = 0;
   int64_t spares = -1;  // as the hosts file says
   int64_t ranks = 0;
+  std::vector<std::string> slurm;
   bool detach = false;
   bool leaves_port_free = false;
   std::vector<std::string> program;
@@ -88,6 +91,7 @@ void add_flags(CLI::App& app, Request& request) {
   app.add_option("--ranks-per-machine", request.ranks)->check(CLI::Range(1, 1024));
   app.add_option("--run", request.train.run);
   app.add_option("--set", request.train.assignments)->allow_extra_args(false);
+  app.add_option("--slurm", request.slurm)->allow_extra_args(false);
   app.add_flag("--detach", request.detach);
   app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
 }
@@ -101,6 +105,12 @@ Status check_request(Request& request) {
     return fail(Code::invalid,
                 "give a run file, or `-- PROGRAM` for any program; see `tern launch --help`");
   }
+  if (request.is_program() && !request.train.assignments.empty()) {
+    return fail(Code::invalid,
+                fmt::format("--set {} is for a run file, and a program has none; give it its own "
+                            "words after `--`",
+                            request.train.assignments.front()));
+  }
   if (request.leaves_port_free && !request.is_program()) {
     return fail(Code::invalid, "--leave-port-free is for `-- PROGRAM`; leave it out");
   }
@@ -109,6 +119,9 @@ Status check_request(Request& request) {
     return fail(Code::invalid, request.hosts.empty()
                                    ? "on which machines? Add --hosts; see `tern launch --help`"
                                    : "--hosts is for --on ssh; leave out one of the two");
+  }
+  if (!request.slurm.empty() && request.on != "slurm") {
+    return fail(Code::invalid, "--slurm is for --on slurm; leave it out, or add that");
   }
   return {};
 }
@@ -218,6 +231,9 @@ Result<LaunchSetup> make_setup(Request& request, const Surroundings& surrounding
     RETURN_IF_ERROR(describe_program(request, setup));
   } else {
     RETURN_IF_ERROR(describe_training(request, surroundings, setup));
+  }
+  for (const std::string& option : request.slurm) {
+    setup.slurm_options.push_back(option.starts_with("-") ? option : "--" + option);
   }
   if (request.on != "ssh") {
     std::error_code error;

@@ -70,7 +70,8 @@ Status check_slurm_options(const std::vector<std::string>& options) {
   }
   if (problems.empty()) return {};
   return fail(Code::invalid,
-              fmt::format("launch.slurm: {}; correct the run file", fmt::join(problems, "; ")));
+              fmt::format("options for Slurm (launch.slurm, --slurm): {}; correct them",
+                          fmt::join(problems, "; ")));
 }
 
 std::vector<std::string> sbatch_command(const SlurmSubmission& submission) {

@@ -59,9 +59,9 @@ TEST(SlurmText, OptionsThatAreNoneOrOursAreRefusedTogether) {
       check_slurm_options({"-p", "gpu", "--nodes=2", "--no-requeue", "--time=1\n#", "--x"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::invalid);
-  for (const char* said :
-       {"launch.slurm: '-p' is not of the form", "'gpu' is not", "--nodes is tern's to say",
-        "--no-requeue is tern's", "'--time=1' is not", "'--x' is not"}) {
+  for (const char* said : {"(launch.slurm, --slurm): '-p' is not of the form", "'gpu' is not",
+                           "--nodes is tern's to say", "--no-requeue is tern's",
+                           "'--time=1' is not", "'--x' is not"}) {
     EXPECT_THAT(refused.error().message, HasSubstr(said));
   }
 }
