@@ -27,6 +27,7 @@ class LaunchesBySlurm : public testing::Test {
     Process::Start start = place_.start(words);
     start.environment = cluster_.environment();
     start.environment["XDG_STATE_HOME"] = (place_ / "state").string();
+    start.environment.insert(environment_.begin(), environment_.end());
     return run_to_end(start);
   }
   nlohmann::json status(const std::string& name) const {
@@ -77,6 +78,7 @@ class LaunchesBySlurm : public testing::Test {
 
   WorkFolder place_;
   SlurmCluster cluster_{place_ / "slurm"};
+  std::map<std::string, std::string> environment_;  // besides
 };
 
 TEST_F(LaunchesBySlurm, ATrainingGoesOnAfterALostNodeAndANotice) {
@@ -142,7 +144,8 @@ TEST_F(LaunchesBySlurm, ATrainingOnThreeNodesGoesOnAfterAnyOfThemIsLost) {
     // A node that begins again while it still ends the job's own process would refuse the job.
     ASSERT_TRUE(lost == 0 ? comes_back("three", 2) : is_brought_back("three", 1))
         << tern({"status", "three"}).out << tern({"logs", "three"}).out;
-    ASSERT_TRUE(is_complete(steps + 20)) << tern({"logs", "three"}).out;
+    ASSERT_TRUE(is_complete(steps + 20))
+        << tern({"status", "three"}).out << tern({"logs", "three"}).out;
     EXPECT_LE(place_.report("three")["steps_lost"], 1);
   }
   EXPECT_THAT(tern({"logs", "three"}).out, HasSubstr("resuming"));
@@ -196,6 +199,39 @@ TEST_F(LaunchesBySlurm, AProgramOnTwoNodesGoesOnAfterANoticeAndAfterItsOwnExitCo
   const nlohmann::json was = status("pair");
   EXPECT_EQ(tern({"down", "pair"}).exit_code, kExitDone);
   EXPECT_TRUE(leaves_nothing(was, 2));
+}
+
+TEST_F(LaunchesBySlurm, AMachineThatIsNotFitIsNamedAndTheOthersDoNotTrainWithoutIt) {
+  write_text(place_ / "one.toml", read_text(place_ / "run.toml") +
+                                      "\n[launch]\nsetup = ['test \"$TERN_MACHINE\" = 0']\n");
+  const Finished unready = tern({"launch", "one.toml", "--name", "one", "--on", "slurm",
+                                 "--machines", "2", "--run", "runs/one"});
+  EXPECT_EQ(unready.exit_code, kExitPrecondition) << unready.out << unready.err;
+  EXPECT_THAT(unready.out, AllOf(HasSubstr("machine 1 (n"), HasSubstr("setup command 1 (`test"),
+                                 HasSubstr("not all machines are fit; nothing was started")));
+  EXPECT_FALSE(fs::exists(place_ / "runs/one"));
+  EXPECT_EQ(tern({"down", "one"}).exit_code, kExitDone);
+
+  environment_["TERN_LIBTORCH"] = (place_ / "nothing").string();
+  const Finished unfit = tern({"launch", "run.toml", "--name", "two", "--on", "slurm"});
+  EXPECT_EQ(unfit.exit_code, kExitPrecondition) << unfit.out << unfit.err;
+  EXPECT_THAT(unfit.out, AllOf(HasSubstr("machine 0 (n"), HasSubstr("it cannot train: ")));
+  EXPECT_EQ(tern({"down", "two"}).exit_code, kExitDone);
+
+  // What a program ends with ends the job; sbatch's options come by flag and by variable.
+  environment_["SBATCH_TIMELIMIT"] = "7";
+  const Finished failed = tern({"launch", "--name", "three", "--on", "slurm", "--slurm",
+                                "comment=mine", "--", "sh", "-c", "echo tried; exit 98"});
+  EXPECT_EQ(failed.exit_code, 98) << failed.out << failed.err;
+  size_t tries = 0;
+  for (size_t at = failed.out.find("tried\n"); at != std::string::npos;
+       at = failed.out.find("tried\n", at + 1)) {
+    ++tries;
+  }
+  EXPECT_EQ(tries, 4U);
+  EXPECT_THAT(cluster_.ask({"scontrol", "show", "job", "-o", number_of("three")}),
+              AllOf(HasSubstr("Comment=mine"), HasSubstr("TimeLimit=00:07:00")));
+  EXPECT_EQ(tern({"down", "three"}).exit_code, kExitDone);
 }
 
 TEST_F(LaunchesBySlurm, AnyProgramIsRequeuedByItsExitCodeAndTakenFromTheQueue) {

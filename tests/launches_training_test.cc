@@ -17,11 +17,13 @@ class LaunchesTraining : public testing::Test {
  protected:
   Finished tern(const std::vector<std::string>& words) const {
     Process::Start start = place_.start(words);
-    start.environment = {{"XDG_STATE_HOME", (place_ / "state").string()}};
+    start.environment = environment_;
     return run_to_end(start);
   }
 
   WorkFolder place_;
+  std::map<std::string, std::string> environment_ = {
+      {"XDG_STATE_HOME", (place_ / "state").string()}};
 };
 
 TEST_F(LaunchesTraining, ItIsStoppedAndGoesOnWhereItWas) {
@@ -53,6 +55,43 @@ TEST_F(LaunchesTraining, ItIsStoppedAndGoesOnWhereItWas) {
   EXPECT_THAT(done.err, HasSubstr("local-0: ended with 0"));
   EXPECT_EQ(place_.report("night")["steps_lost"], 0);
   EXPECT_EQ(tern({"down", "night"}).exit_code, kExitDone);
+}
+
+TEST_F(LaunchesTraining, SetupRunsBeforeARestartOnceTheMachineWasStartedAnew) {
+  const Finished here = run_to_end({.command = {TERN_SOURCE_DIR "/scripts/find-libtorch"}});
+  ASSERT_EQ(here.exit_code, 0) << here.err;
+  environment_["TERN_LIBTORCH"] = here.out.substr(0, here.out.size() - 1);
+  environment_["XDG_CACHE_HOME"] = (place_ / "cache").string();
+  const std::filesystem::path said = place_ / "said";
+  write_text(
+      place_ / "mounts.toml",
+      read_text(place_ / "run.toml") + "\n[launch]\nsetup = ['echo x >> " + said.string() + "']\n");
+  const Finished launched = tern(
+      {"launch", "mounts.toml", "--name", "night", "--set", "train.epochs=100000", "--detach"});
+  ASSERT_EQ(launched.exit_code, kExitDone) << launched.err;
+  EXPECT_THAT(launched.err, AllOf(HasSubstr("local-0: setup done"),
+                                  HasSubstr("local-0: doctor finds nothing that stops it")));
+  const auto restart = [&] {
+    EXPECT_EQ(tern({"stop", "night"}).exit_code, kExitDone);
+    const Finished again = tern({"restart", "night", "--machine", "0"});
+    EXPECT_EQ(again.exit_code, kExitDone) << again.err;
+  };
+  restart();
+  EXPECT_EQ(read_text(said), "x\n");
+  for (const auto& file : std::filesystem::directory_iterator(place_ / "cache/tern/setup")) {
+    if (file.path().extension() == ".done") write_text(file.path(), "another boot\n");
+  }
+  restart();
+  EXPECT_EQ(read_text(said), "x\nx\n");
+  EXPECT_EQ(tern({"down", "night"}).exit_code, kExitDone);
+}
+
+TEST_F(LaunchesTraining, AMachineThatCannotTrainIsNamedHereToo) {
+  environment_["TERN_LIBTORCH"] = (place_ / "nothing").string();
+  const Finished unfit = tern({"launch", "run.toml", "--name", "x", "--detach"});
+  EXPECT_EQ(unfit.exit_code, kExitPrecondition);
+  EXPECT_THAT(unfit.err, HasSubstr("machine local-0: it cannot train: "));
+  EXPECT_EQ(tern({"status", "x"}).exit_code, kExitNotFound);
 }
 
 // Its Python has a pip that brings what this machine has, in place of half a gigabyte from the net.

@@ -162,14 +162,13 @@ Result<int> slurm_job(const Surroundings& around, const std::string& folder, Clo
                        clock);
 }
 
-Result<int> slurm_task(const Surroundings& around, const std::string& folder, Clock& clock) {
-  return become_slurm_task({.folder = folder,
-                            .machine = static_cast<size_t>(std::clamp<int64_t>(
-                                number_variable(around, "TERN_MACHINE"), 0, 100'000)),
-                            .peers = variable(around, "TERN_PEERS"),
-                            .node = variable(around, "SLURMD_NODENAME"),
-                            .home = around.cloud.home},
-                           clock);
+SlurmTaskPlace slurm_task(const Surroundings& around, const std::string& folder) {
+  return {.folder = folder,
+          .machine = static_cast<size_t>(
+              std::clamp<int64_t>(number_variable(around, "TERN_MACHINE"), 0, 100'000)),
+          .peers = variable(around, "TERN_PEERS"),
+          .node = variable(around, "SLURMD_NODENAME"),
+          .home = around.cloud.home};
 }
 
 }  // namespace
@@ -188,8 +187,11 @@ Result<int> agent_command(const Surroundings& surroundings, const Arguments& arg
   if (arguments.front() == "slurm-job" && arguments.size() == 2) {
     return slurm_job(surroundings, arguments[1], clock);
   }
+  if (arguments.front() == "slurm-prepare" && arguments.size() == 2) {
+    return prepare_slurm_machine(slurm_task(surroundings, arguments[1]), clock);
+  }
   if (arguments.front() == "slurm-task" && arguments.size() == 2) {
-    return slurm_task(surroundings, arguments[1], clock);
+    return become_slurm_task(slurm_task(surroundings, arguments[1]));
   }
   ASSIGN_OR_RETURN(const Json request, read_request());
   ASSIGN_OR_RETURN(const Json said, answer(arguments.front(), request, surroundings, clock));

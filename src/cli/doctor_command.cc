@@ -26,6 +26,8 @@ constexpr std::string_view kHelp =
 
   tern doctor           for people; takes about ten seconds
   tern doctor --json    for programs: the same figures and advice, at the end
+  tern doctor --quick   only what keeps this machine from training, in a second
+                        or two: what `tern launch` asks of each machine
   tern doctor URI       a bucket instead: which credentials were found, where,
                         and whether they can list, write, read, create only and
                         remove there; what it writes is gone afterwards. URI is
@@ -60,12 +62,31 @@ Result<std::vector<Gpu>> read_gpus(Findings& findings) {
   return driver->gpus();
 }
 
+// A launch waits for a machine that is busy rather than do without the answer.
+constexpr std::chrono::seconds kQuickLimit{60};
+constexpr DiskTest kQuickDisk{
+    .bytes_max = 1 << 20, .fsyncs_max = 1, .limit = std::chrono::milliseconds(200)};
+
 // Looks and measures one thing after the other; each is said as soon as it is known.
 class Examination {
  public:
   using Say = std::function<void(const std::string&)>;
   Examination(const Surroundings& surroundings, Clock& clock, Say say)
       : around_(surroundings), clock_(clock), say_(std::move(say)) {}
+
+  // Whether LibTorch computes and whether something can be written.
+  Findings run_quickly() {
+    findings_.machine = read_machine();
+    find_libtorch_here();
+    say_(describe_libtorch(findings_));
+    if (findings_.libtorch->has_value()) {
+      findings_.cpu_speed = measure_product("cpu", kQuickLimit);
+      say_(describe_cpu_speed(findings_));
+    }
+    std::error_code error;
+    findings_.disk = measure_disk(std::filesystem::current_path(error), clock_, kQuickDisk);
+    return std::move(findings_);
+  }
 
   Findings run() {
     findings_.load = read_load();
@@ -105,14 +126,16 @@ class Examination {
     }
   }
 
-  Result<TrainerSpeed> measure_product(const std::string& device) {
+  Result<TrainerSpeed> measure_product(const std::string& device,
+                                       Nanoseconds limit = TrainerQuestion{}.limit) {
     ASSIGN_OR_RETURN(const std::filesystem::path trainer, find_trainer(around_.executable));
     const int64_t cores = findings_.machine.cores;
     return ask_trainer(
         {.trainer = trainer,
          .device = device,
          .environment = trainer_environment(**findings_.libtorch, around_.library_path, cores,
-                                            cores, Arithmetic::native, around_.own_libraries())},
+                                            cores, Arithmetic::native, around_.own_libraries()),
+         .limit = limit},
         clock_);
   }
 
@@ -160,11 +183,13 @@ Result<int> examine_store(const Surroundings& surroundings, const std::string& u
 Result<int> doctor_command(const Surroundings& surroundings, const Arguments& arguments) {
   bool help = false;
   bool json = false;
+  bool quick = false;
   std::string uri;
   CLI::App app;
   app.set_help_flag();
   app.add_flag("-h,--help", help);
   app.add_flag("--json", json);
+  app.add_flag("--quick", quick);
   app.add_option("URI", uri);
   RETURN_IF_ERROR(parse_flags(app, arguments, "tern doctor --help"));
   if (help) {
@@ -178,7 +203,8 @@ Result<int> doctor_command(const Surroundings& surroundings, const Arguments& ar
   };
   if (app.count("URI") > 0) return examine_store(surroundings, uri, json, say);
   SystemClock clock;
-  const Findings findings = Examination(surroundings, clock, say).run();
+  Examination examination(surroundings, clock, say);
+  const Findings findings = quick ? examination.run_quickly() : examination.run();
   if (json) {
     // A byte that is no UTF-8 (in a path, say) must not cost the whole answer.
     const auto replace = nlohmann::json::error_handler_t::replace;

@@ -205,6 +205,11 @@ void judge_gpus(const Findings& findings, List& list) {
   }
 }
 
+// That a machine is busy does not mean that it cannot train.
+bool took_too_long(const Result<TrainerSpeed>& speed) {
+  return !speed.has_value() && speed.error().code == Code::deadline_exceeded;
+}
+
 }  // namespace
 
 std::vector<Advice> judge(const Findings& findings) {
@@ -213,7 +218,8 @@ std::vector<Advice> judge(const Findings& findings) {
     // The message already says what to type.
     list.push_back({findings.libtorch->error().message, "", /*stops=*/true});
   } else if (findings.cpu_speed && !findings.cpu_speed->has_value()) {
-    list.push_back({findings.cpu_speed->error().message, "", /*stops=*/true});
+    list.push_back(
+        {findings.cpu_speed->error().message, "", /*stops=*/!took_too_long(*findings.cpu_speed)});
   }
   judge_cores(findings, list);
   judge_product(findings, list);
@@ -228,7 +234,8 @@ int doctor_exit_code(const Findings& findings) {
   if (findings.libtorch && !findings.libtorch->has_value()) {
     return exit_code_of(findings.libtorch->error().code);
   }
-  if (findings.cpu_speed && !findings.cpu_speed->has_value()) {
+  if (findings.cpu_speed && !findings.cpu_speed->has_value() &&
+      !took_too_long(*findings.cpu_speed)) {
     return exit_code_of(findings.cpu_speed->error().code);
   }
   if (findings.disk && !findings.disk->has_value()) {

@@ -92,6 +92,18 @@ TEST(DoctorJudge, NothingMeasuredYetIsNothingWrong) {
   EXPECT_EQ(doctor_exit_code(Findings{}), kExitDone);
 }
 
+// It is busy, and can train: a launch must not fail of that.
+TEST(DoctorJudge, AMeasurementThatTakesTooLongIsToldAndStopsNothing) {
+  Findings findings = sound_machine();
+  findings.cpu_speed = fail(Code::deadline_exceeded, "tern-train did not measure cpu within 8 s");
+  EXPECT_THAT(only_advice(findings), HasSubstr("did not measure cpu"));
+  EXPECT_FALSE(judge(findings).front().stops);
+  EXPECT_EQ(doctor_exit_code(findings), kExitDone);
+  findings.cpu_speed = fail(Code::unavailable, "LibTorch does not load");
+  EXPECT_TRUE(judge(findings).front().stops);
+  EXPECT_EQ(doctor_exit_code(findings), kExitUnavailable);
+}
+
 TEST(DoctorJudge, AMissingLibTorchStopsAndComesFirst) {
   Findings findings = sound_machine();
   findings.memory_gb_s = 1;

@@ -182,7 +182,7 @@ Status describe_training(Request& request, const Surroundings& surroundings, Lau
   if (setup.request.run_file.starts_with('.')) setup.request.run_file.insert(0, "run");
   setup.run.setup = config->launch.setup;
   setup.slurm_options = config->launch.slurm;
-  setup.needs_trainer = request.on == "ssh";
+  setup.needs_trainer = true;
   // Ctrl-C's signal: saved, and "stopped" in the run's records.
   setup.request.stop_signal = SIGINT;
   std::vector<std::string>& words = setup.request.command;

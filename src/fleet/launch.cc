@@ -104,8 +104,10 @@ Result<Json> Launch::prepare(size_t i) {
     ASSIGN_OR_RETURN(const bool ran, ask_for_setup(shells_[i], tern, run_.setup, stop_));
     setup_.tell(fmt::format("{}: setup {}", name(i), ran ? "done" : "was done before"));
   }
-  if (setup_.needs_trainer) {
-    RETURN_IF_ERROR(bring_libtorch(i));
+  // Agents on this machine are on one machine, which the first of them asks.
+  const bool is_local = run_.machines[i].machine.is_local();
+  if (setup_.needs_trainer && (!is_local || i == 0)) {
+    if (!is_local) RETURN_IF_ERROR(bring_libtorch(i));
     RETURN_IF_ERROR(pass_doctor(shells_[i], tern, stop_));
     setup_.tell(fmt::format("{}: doctor finds nothing that stops it", name(i)));
   }

@@ -49,8 +49,8 @@ Result<PlacedBundle> place_bundle(const MachineShell& shell, const Bundle& bundl
 // Whether the `tern` there starts, and is `version`.
 Status check_tern(const MachineShell& shell, const std::string& tern, const std::string& version,
                   std::stop_token stop);
-// Whether the machine can train: `tern doctor --json` there. The error is what stops it, with what
-// to do: where LibTorch is missing, how to get it.
+// Whether the machine can train: `tern doctor --json --quick` there. The error is what stops it,
+// with what to do: where LibTorch is missing, how to get it.
 Status pass_doctor(const MachineShell& shell, const std::string& tern, std::stop_token stop);
 // What doctor's answer means.
 Status judge_doctor(const FleetMachine& machine, const ChildAnswer& answer);

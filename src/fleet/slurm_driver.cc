@@ -15,6 +15,7 @@
 #include "core/stdio.h"
 #include "fleet/child_process.h"
 #include "fleet/marked_processes.h"
+#include "fleet/on_all.h"
 #include "fleet/slurm_call.h"
 #include "fleet/slurm_files.h"
 #include "fleet/slurm_peers.h"
@@ -31,8 +32,15 @@ constexpr int kBackAfterSeconds = 10;
 // Until what Slurm takes has ended, with what it is given for that (KillWait, usually 30 s).
 constexpr int kTakenSeconds = 40;
 constexpr int kLost = -1;  // nobody knows how it ended
+// Of docs/errors.md; tern never renumbers them.
+constexpr int kNotReached = 6;
+constexpr int kStopped = 10;
+constexpr int kPreempted = 75;
 constexpr Nanoseconds kLookEvery = std::chrono::milliseconds(50);
 constexpr Nanoseconds kTellEvery = std::chrono::seconds(5);
+// Of srun, to prepare a machine: 7.5 s in all.
+constexpr int kTriesMax = 6;
+constexpr Nanoseconds kTryAgainAfter = std::chrono::milliseconds(500);
 
 void say(const std::string& sentence) { write_stderr(fmt::format("tern: {}\n", sentence)); }
 
@@ -58,10 +66,15 @@ class SlurmDriver {
     int exit_code = 0;
   };
 
+  SlurmStepStart step_for(size_t machine, const char* verb) const;
+  // Nothing if all machines are ready, else what becomes of the job.
+  std::optional<SlurmPlan::Outcome> prepare();
+  int prepare_one(size_t machine) const;
   Status start(size_t machine);
   // On a thread of its own, which ends with srun.
   void run_step(size_t machine, const std::vector<std::string>& command);
   void wait(int signals);
+  void take_signals(int signals);
   void take_ends();
   void tell_to_leave();
   void wait_for_the_lost();
@@ -85,6 +98,48 @@ class SlurmDriver {
   std::vector<std::jthread> steps_;  // last: they use all of the above
 };
 
+SlurmStepStart SlurmDriver::step_for(size_t machine, const char* verb) const {
+  SlurmStepStart step{.machine = machine,
+                      .environment = request_.command.environment,
+                      .cpus = place_.cpus,
+                      .command = {request_.tern, "agent", verb, folder_.path().string()}};
+  step.environment[kMarkVariable] = folder_.mark(machine);
+  step.environment["TERN_MACHINE"] = std::to_string(machine);
+  step.environment["TERN_MACHINES"] = std::to_string(request_.machines);
+  return step;
+}
+
+// All at once, and the command starts only when all of them are ready.
+std::optional<SlurmPlan::Outcome> SlurmDriver::prepare() {
+  if (request_.command.is_program && request_.setup.empty()) return std::nullopt;
+  std::optional<SlurmPlan::Outcome> outcome;
+  for (const int code :
+       on_all(steps_.size(), [this](size_t machine) { return prepare_one(machine); })) {
+    if (code == 0 || (outcome && !outcome->requeue)) continue;
+    // It was told to leave, or its node is lost.
+    const bool comes_back = code == -SIGTERM || code == kLost;
+    const int told = code == -SIGINT ? kStopped : code < 0 ? 128 - code : code;
+    outcome = {.requeue = comes_back, .exit_code = comes_back ? kPreempted : told};
+  }
+  if (outcome && !outcome->requeue) say("not all machines are fit; nothing was started");
+  return outcome;
+}
+
+int SlurmDriver::prepare_one(size_t machine) const {
+  SlurmStepStart step = step_for(machine, "slurm-prepare");
+  step.is_heard = true;
+  for (int tries = 1;; ++tries) {
+    const Result<ChildAnswer> answer = run_child({.command = srun_command(step)}, clock_, {});
+    if (!answer) say(answer.error().message);
+    if (!answer) return kNotReached;
+    write_stderr(answer->err);
+    if (!has_srun_failed(answer->exit_code, answer->err) || tries == kTriesMax) {
+      return parse_srun_end(answer->exit_code, answer->err);
+    }
+    clock_.wait_for(kTryAgainAfter * tries, {});
+  }
+}
+
 Status SlurmDriver::start(size_t machine) {
   if (request_.machines > 1 && peers_attempt_ != plan_.attempt()) {
     ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
@@ -101,13 +156,7 @@ Status SlurmDriver::start(size_t machine) {
     }
     peers_attempt_ = plan_.attempt();
   }
-  SlurmStepStart step{.machine = machine,
-                      .environment = request_.command.environment,
-                      .cpus = place_.cpus,
-                      .command = {request_.tern, "agent", "slurm-task", folder_.path().string()}};
-  step.environment[kMarkVariable] = folder_.mark(machine);
-  step.environment["TERN_MACHINE"] = std::to_string(machine);
-  step.environment["TERN_MACHINES"] = std::to_string(request_.machines);
+  SlurmStepStart step = step_for(machine, "slurm-task");
   step.environment["TERN_SECRET_FILE"] = folder_.secret().string();
   step.environment["TERN_STATUS_FILE"] = folder_.status(machine).string();
   if (!peers_.empty()) step.environment["TERN_PEERS"] = fmt::format("{}", fmt::join(peers_, " "));
@@ -138,6 +187,12 @@ void SlurmDriver::wait(int signals) {
   }
   pollfd events[] = {{signals, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
   poll(events, 2, wait_ms);
+  take_signals(signals);
+  eventfd_t ignored = 0;
+  eventfd_read(wake_.get(), &ignored);
+}
+
+void SlurmDriver::take_signals(int signals) {
   signalfd_siginfo info{};
   while (read(signals, &info, sizeof info) == sizeof info) {
     if (info.ssi_signo != SIGTERM || is_taken_) continue;
@@ -146,8 +201,6 @@ void SlurmDriver::wait(int signals) {
     say("Slurm takes the job; what runs saves itself");
     set_start(kTakenSeconds);
   }
-  eventfd_t ignored = 0;
-  eventfd_read(wake_.get(), &ignored);
 }
 
 void SlurmDriver::take_ends() {
@@ -214,6 +267,11 @@ int SlurmDriver::end(const SlurmPlan::Outcome& outcome) {
 }
 
 Result<int> SlurmDriver::run(int signals) {
+  if (const auto unfit = prepare()) {
+    take_signals(signals);
+    // What becomes of a job that Slurm takes is Slurm's to say.
+    return end(is_taken_ ? SlurmPlan::Outcome{.exit_code = kPreempted} : *unfit);
+  }
   for (;;) {
     for (const size_t machine : plan_.due(clock_.now())) RETURN_IF_ERROR(start(machine));
     tell_to_leave();

@@ -20,9 +20,9 @@ struct SlurmJobPlace {
   std::string cpus;              // SLURM_CPUS_PER_TASK
 };
 
-// `tern agent slurm-job FOLDER`, which the batch script becomes: starts `srun` for each machine,
-// obeys SlurmPlan, and requeues the job when its machines were told to leave. Returns the exit code
-// of the job.
+// `tern agent slurm-job FOLDER`, which the batch script becomes: has `srun` prepare all
+// machines and, if none of them fails, starts it for each, obeys SlurmPlan, and requeues the job
+// when its machines were told to leave. Returns the exit code of the job.
 //
 // SIGTERM is Slurm's: the job is being taken, and what was told to the machines is enough. Where it
 // goes back to the queue, the pause that Slurm sets for a requeued job (2 minutes) is shortened.
@@ -36,8 +36,12 @@ struct SlurmTaskPlace {
   std::filesystem::path home;
 };
 
-// `tern agent slurm-task FOLDER` on a machine: runs launch.setup, looks whether the port is free,
-// and becomes the command. Returns only an exit code or an error.
-Result<int> become_slurm_task(const SlurmTaskPlace& place, Clock& clock);
+// `tern agent slurm-prepare FOLDER` on a machine, before the command is started on any of them:
+// runs launch.setup, and sees whether doctor lets it train. The error names the machine. Returns 0.
+Result<int> prepare_slurm_machine(const SlurmTaskPlace& place, Clock& clock);
+
+// `tern agent slurm-task FOLDER` on a machine: looks whether the port is free and becomes the
+// command. Returns only an exit code or an error.
+Result<int> become_slurm_task(const SlurmTaskPlace& place);
 
 }  // namespace tern

@@ -101,7 +101,8 @@ std::vector<std::string> srun_command(const SlurmStepStart& start) {
   for (const auto& [name, value] : start.environment) words.push_back(name + "=" + value);
   words.insert(words.end(),
                {"srun", "--nodes=1", "--ntasks=1", fmt::format("--relative={}", start.machine),
-                "--job-name=" + slurm_step_name(start.machine), "--input=none", "--output=none"});
+                "--job-name=" + slurm_step_name(start.machine), "--input=none"});
+  if (!start.is_heard) words.emplace_back("--output=none");
   // Since 22.05 a step does not take it over from its job.
   if (!start.cpus.empty()) words.push_back("--cpus-per-task=" + start.cpus);
   words.insert(words.end(), start.command.begin(), start.command.end());
@@ -113,6 +114,11 @@ int parse_srun_end(int exit_code, std::string_view said) {
   if (said.find("Node failure") != std::string_view::npos) return -1;
   const bool has_exited = said.find("Exited with exit code") != std::string_view::npos;
   return exit_code > 128 && !has_exited ? 128 - exit_code : exit_code;
+}
+
+bool has_srun_failed(int exit_code, std::string_view said) {
+  return exit_code > 0 && exit_code <= 128 &&
+         said.find("Exited with exit code") == std::string_view::npos;
 }
 
 std::string slurm_step_name(size_t machine) { return fmt::format("machine-{}", machine); }

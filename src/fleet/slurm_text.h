@@ -35,6 +35,7 @@ struct SlurmStepStart {
   std::map<std::string, std::string> environment;  // nothing secret: others can read it
   std::string cpus;                                // $SLURM_CPUS_PER_TASK; empty: as Slurm likes
   std::vector<std::string> command;
+  bool is_heard = false;  // what it says is said by srun; else it has a log
 };
 
 // srun and its words, for one machine of the job.
@@ -42,6 +43,9 @@ std::vector<std::string> srun_command(const SlurmStepStart& start);
 // How the command of a step has ended, of srun's exit code and what it says: minus the signal that
 // killed it, -1 if its node has failed. A command's own exit code may be above 128, too.
 int parse_srun_end(int exit_code, std::string_view said);
+// Whether it was srun that failed, before it had started the command: a node that has just come
+// back, a controller that is busy.
+bool has_srun_failed(int exit_code, std::string_view said);
 // What the step of a machine is called, by which it is found.
 std::string slurm_step_name(size_t machine);
 

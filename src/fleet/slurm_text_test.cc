@@ -43,6 +43,7 @@ TEST(SlurmText, AStepIsOneMachineOfTheJob) {
                           "--ntasks=1", "--relative=2", "--job-name=machine-2", "--input=none",
                           "--output=none", "--cpus-per-task=8", "tern", "agent"));
   EXPECT_THAT(srun_command({}), Not(Contains(HasSubstr("cpus-per-task"))));
+  EXPECT_THAT(srun_command({.is_heard = true}), Not(Contains("--output=none")));
 }
 
 TEST(SlurmText, AKilledStepIsToldFromOneThatEndsWithTheSameCode) {
@@ -51,6 +52,13 @@ TEST(SlurmText, AKilledStepIsToldFromOneThatEndsWithTheSameCode) {
   EXPECT_EQ(parse_srun_end(137, "srun: error: n1: task 0: Exited with exit code 137\n"), 137);
   EXPECT_EQ(parse_srun_end(137, "srun: error: n1: task 0: Killed\n"), -9);
   EXPECT_EQ(parse_srun_end(0, "srun: error: Node failure on n1\n"), -1);
+}
+
+TEST(SlurmText, AnSrunThatFailsIsToldFromItsCommand) {
+  EXPECT_TRUE(has_srun_failed(1, "srun: error: Unable to create step: Invalid node name\n"));
+  EXPECT_FALSE(has_srun_failed(1, "srun: error: n1: task 0: Exited with exit code 1\n"));
+  EXPECT_FALSE(has_srun_failed(137, "srun: error: n1: task 0: Killed\n"));
+  EXPECT_FALSE(has_srun_failed(0, ""));
 }
 
 TEST(SlurmText, OptionsThatAreNoneOrOursAreRefusedTogether) {
