@@ -9,6 +9,11 @@ namespace {
 // Between a supervisor and its ranks; a program that starts tern itself must not inherit it.
 constexpr char kRankPrefix[] = "TERN_RANK_";
 
+bool has(const std::vector<std::string>& environment, const std::string& name) {
+  return std::ranges::any_of(
+      environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+}
+
 }  // namespace
 
 int64_t PlaceInGroup::local_rank() const {
@@ -27,7 +32,7 @@ int64_t PlaceInGroup::group_world() const {
 }
 
 VariableChanges program_variables(const PlaceInGroup& place, const ProgramFolders& folders,
-                                  bool threads_are_set) {
+                                  const std::vector<std::string>& environment) {
   const auto text = [](int64_t number) { return std::to_string(number); };
   VariableChanges changes = {
       {"RANK", text(place.rank)},
@@ -53,7 +58,14 @@ VariableChanges program_variables(const PlaceInGroup& place, const ProgramFolder
       {"TERN_RUN", folders.run.empty() ? std::nullopt : std::optional(folders.run)}};
   // As torchrun: several processes with a thread for each core each would stand in each other's
   // way.
-  if (place.local_world() > 1 && !threads_are_set) changes["OMP_NUM_THREADS"] = "1";
+  if (place.local_world() > 1) changes["OMP_NUM_THREADS"] = "1";
+  // PyTorch's data ports have no secret: they belong on the run's interface, not on all.
+  if (!place.interface.empty() && place.group_world() > 1) {
+    changes["GLOO_SOCKET_IFNAME"] = changes["NCCL_SOCKET_IFNAME"] = place.interface;
+  }
+  for (const char* const name : {"OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    if (has(environment, name)) changes.erase(name);
+  }
   return changes;
 }
 

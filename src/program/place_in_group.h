@@ -18,6 +18,7 @@ struct PlaceInGroup {
   std::vector<int64_t> machines;  // of each rank, by rank: the machine's number
   std::string master_address;     // where the programs meet, on rank 0's machine
   int64_t master_port = 0;
+  std::string interface;   // of this machine, on the way to the others ("eth0"); empty: not known
   bool has_store = false;  // tern keeps PyTorch's store there; else rank 0's program is to listen
 
   int64_t world() const { return static_cast<int64_t>(machines.size()); }
@@ -37,8 +38,9 @@ struct ProgramFolders {
 
 // Name and value; nothing: the variable is taken away.
 using VariableChanges = std::map<std::string, std::optional<std::string>>;
+// The numbers of threads and the interfaces that `environment` has are left to it.
 VariableChanges program_variables(const PlaceInGroup& place, const ProgramFolders& folders,
-                                  bool threads_are_set);
+                                  const std::vector<std::string>& environment);
 
 // `environment` ("NAME=value") with the changes.
 std::vector<std::string> changed(const std::vector<std::string>& environment,

@@ -29,8 +29,7 @@ TEST(ProgramVariables, AreThoseOfTorchrun) {
                            .master_port = 4711,
                            .has_store = true};
   VariableChanges changes =
-      program_variables(place, {.checkpoints = "/w/c", .notice_file = "/w/n", .run_id = "r7"},
-                        /*threads_are_set=*/false);
+      program_variables(place, {.checkpoints = "/w/c", .notice_file = "/w/n", .run_id = "r7"}, {});
   EXPECT_EQ(changes["RANK"], "1");
   EXPECT_EQ(changes["WORLD_SIZE"], "2");
   EXPECT_EQ(changes["LOCAL_RANK"], "1");
@@ -41,13 +40,22 @@ TEST(ProgramVariables, AreThoseOfTorchrun) {
   EXPECT_EQ(changes["TERN_CHECKPOINT_DIR"], "/w/c");
   EXPECT_EQ(changes["OMP_NUM_THREADS"], "1");
   EXPECT_EQ(changes["TERN_RUN"], std::nullopt);
-  changes = program_variables(place, {}, /*threads_are_set=*/true);
+  changes = program_variables(place, {}, {"OMP_NUM_THREADS=3"});
   EXPECT_FALSE(changes.contains("OMP_NUM_THREADS"));
+}
+
+TEST(ProgramVariables, KeepDataPortsOnTheRunsInterface) {
+  PlaceInGroup place{.machines = {0, 1}, .interface = "eth1"};
+  VariableChanges changes = program_variables(place, {}, {"NCCL_SOCKET_IFNAME=ib0"});
+  EXPECT_EQ(changes["GLOO_SOCKET_IFNAME"], "eth1");
+  EXPECT_FALSE(changes.contains("NCCL_SOCKET_IFNAME")) << "it was set, and stays";
+  place.machines = {0, 0};
+  EXPECT_FALSE(program_variables(place, {}, {}).contains("GLOO_SOCKET_IFNAME"));
 }
 
 // PyTorch's rank 0 would connect to a store that nobody keeps.
 TEST(ProgramVariables, HaveNoStoreWhereTheProgramListens) {
-  VariableChanges changes = program_variables({.machines = {0}}, {}, /*threads_are_set=*/false);
+  VariableChanges changes = program_variables({.machines = {0}}, {}, {});
   ASSERT_TRUE(changes.contains("TORCHELASTIC_USE_AGENT_STORE"));
   EXPECT_EQ(changes["TORCHELASTIC_USE_AGENT_STORE"], std::nullopt);
 }

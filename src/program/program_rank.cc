@@ -15,6 +15,7 @@
 #include "core/hash.h"
 #include "core/system_files.h"
 #include "program/notice_file.h"
+#include "ranks/own_address.h"
 #include "ranks/socket.h"
 
 namespace tern {
@@ -139,7 +140,9 @@ Result<std::optional<int>> ProgramRank::wait_for_another_group() {
 }
 
 Result<PlaceInGroup> ProgramRank::find_place(const RankGroup& group) {
-  PlaceInGroup place{.attempt = group.generation, .rank = group.rank};
+  PlaceInGroup place{.attempt = group.generation,
+                     .rank = group.rank,
+                     .interface = interface_with(group.interface_address)};
   const auto key = [](int64_t rank) { return fmt::format("machine/{}", rank); };
   RETURN_IF_ERROR(setup_.link->set(key(group.rank), encode_number(setup_.machine)));
   for (int64_t rank = 0; rank < group.world; ++rank) {
@@ -186,9 +189,7 @@ Status ProgramRank::agree_to_start(const RankGroup& group, PlaceInGroup& place) 
 Result<std::optional<int>> ProgramRank::run_program(const PlaceInGroup& place) {
   std::error_code ignored;
   std::filesystem::remove(setup_.folders.notice_file, ignored);
-  const bool threads_are_set = std::ranges::any_of(
-      setup_.environment, [](const auto& entry) { return entry.starts_with("OMP_NUM_THREADS="); });
-  const VariableChanges changes = program_variables(place, setup_.folders, threads_are_set);
+  const VariableChanges changes = program_variables(place, setup_.folders, setup_.environment);
   if (place.rank != 0 && !place.has_store) {
     setup_.clock->wait_for(kHeadStart, setup_.link->generation_over());
   }
