@@ -74,6 +74,11 @@ Result<std::vector<FoundObject>> choose(const FoundObjects& all, const Request& 
                                            "below it",
                                            request.from, all.found.size()));
   }
+  if (!all.left_out.empty()) {
+    return fail(Code::not_found, fmt::format("there is nothing at {} that can be copied; left out: "
+                                             "{}; copy these with the store's own tool",
+                                             request.from, describe_left_out(all.left_out)));
+  }
   return fail(Code::not_found, fmt::format("there is nothing at {}; `tern store ls` shows what is "
                                            "there",
                                            request.from));
@@ -132,6 +137,17 @@ Result<Plan> make_plan(const Request& request, CloudDoor& door) {
   }
   if (!request.force) RETURN_IF_ERROR(refuse_taken_names(plan, prefix));
   return plan;
+}
+
+// Fails where not everything that was asked for could be copied.
+Status refuse_to_leave_out(const Request& request, std::vector<ObjectInfo> left_out) {
+  std::erase_if(left_out, is_folder_mark);
+  if (!request.recursive || left_out.empty()) return {};
+  return fail(
+      Code::failed_precondition,
+      fmt::format("not copied: {}; copy these with the store's own tool, or give them other "
+                  "names there",
+                  describe_left_out(left_out)));
 }
 
 // Reads a copy again.
@@ -197,6 +213,7 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
              format_bytes(plan.bytes), seconds,
              format_bytes(
                  static_cast<int64_t>(static_cast<double>(plan.bytes) / std::max(seconds, 1e-9))));
+  RETURN_IF_ERROR(refuse_to_leave_out(request, plan.from.left_out));
   return kExitDone;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/store_objects.h"
 #include "core/clock.h"
 #include "core/progress.h"
+#include "core/stdio.h"
 #include "train/exit_codes.h"
 
 namespace tern {
@@ -52,10 +53,6 @@ std::string format_lines(const FoundObjects& all, bool recursive) {
   std::string text = format_table(rows, "rrl");
   text += fmt::format("{} in {}\n", format_bytes(all.bytes()),
                       format_count(std::ssize(all.found), "object"));
-  if (all.passed_over > 0) {
-    text += fmt::format("passed over: {}, as tern takes no names with empty parts\n",
-                        format_count(all.passed_over, "object"));
-  }
   return text;
 }
 
@@ -84,6 +81,13 @@ Result<int> store_ls_command(const Surroundings& surroundings, const Arguments& 
     fmt::print("There is nothing in {}.\n", address->to_string());
   } else {
     fmt::print("{}", format_lines(all, recursive));
+  }
+  if (all.left_out.empty()) return kExitDone;
+  const std::string left_out = fmt::format("left out: {}\n", describe_left_out(all.left_out));
+  if (as_json) {
+    write_stderr(left_out);
+  } else {
+    fmt::print("{}", left_out);
   }
   return kExitDone;
 }

@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "cli/parse_or_help.h"
+#include "cloud/whole_list.h"
 #include "core/progress.h"
+#include "core/system_files.h"
 
 namespace tern {
 namespace {
@@ -53,15 +55,31 @@ int64_t FoundObjects::bytes() const {
   return sum;
 }
 
+bool is_folder_mark(const ObjectInfo& object) {
+  return object.size_bytes == 0 && object.name.ends_with('/') &&
+         check_object_name(object.name.substr(0, object.name.size() - 1)).has_value();
+}
+
+std::string describe_left_out(const std::vector<ObjectInfo>& left_out) {
+  constexpr size_t kShownMax = 60;
+  std::string name = printable_line(left_out.front().name);
+  if (name.size() > kShownMax) name = name.substr(0, kShownMax) + "...";
+  return fmt::format(
+      "{} with names that tern does not take ('//', a '/' at an end, a part over 255 bytes and the "
+      "like), such as '{}'",
+      format_count(std::ssize(left_out), "object"), name);
+}
+
 Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address) {
   if (address.is_folder()) return find_files(door, address);
   FoundObjects all;
   ASSIGN_OR_RETURN(all.store, door.open_bucket(address));
-  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, all.store->list(address.prefix));
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, list_whole(*all.store, address.prefix));
   const std::string below = address.prefix.empty() ? "" : address.prefix + "/";
   for (const ObjectInfo& object : objects) {
-    if (!check_object_name(object.name)) {
-      ++all.passed_over;
+    const bool is_there = object.name == address.prefix || object.name.starts_with(below);
+    if (is_there && !check_object_name(object.name)) {
+      all.left_out.push_back(object);
     } else if (object.name == address.prefix) {
       all.has_single = true;  // sorted: it is the first
       all.found.push_back({object, last_part(object.name)});

@@ -28,7 +28,8 @@ struct FoundObjects {
   std::unique_ptr<ObjectStore> store;
   bool has_single = false;         // the first is the object (or file) of exactly that name
   std::vector<FoundObject> found;  // then those below it
-  int64_t passed_over = 0;         // whose names no store of ours takes: "folder/", "a//b"
+  // Below it too, but with names that no store of ours takes: "folder/", "a//b".
+  std::vector<ObjectInfo> left_out;
 
   int64_t bytes() const;
 };
@@ -37,6 +38,13 @@ struct FoundObjects {
 // Nothing if help was asked for, which is printed then.
 Result<std::optional<StoreAddress>> parse_uri(CLI::App& app, const Arguments& arguments,
                                               std::string_view name, std::string_view help);
+
+// Whether it is an empty object that stands for a folder, as web consoles make them: without it
+// nothing is lost.
+bool is_folder_mark(const ObjectInfo& object);
+
+// "3 objects with names that tern does not take (..., such as 'a//b')". REQUIRES: there is one.
+std::string describe_left_out(const std::vector<ObjectInfo>& left_out);
 
 // One listing. Nothing found is no error.
 Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address);

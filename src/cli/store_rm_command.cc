@@ -52,6 +52,12 @@ bool ask(const std::string& question) {
 Result<std::vector<std::string>> choose(const FoundObjects& all, const std::string& name,
                                         bool recursive) {
   std::vector<std::string> doomed;
+  if (all.found.empty() && !all.left_out.empty()) {
+    return fail(Code::failed_precondition,
+                fmt::format("nothing in {} can be removed: there is {}; remove these with the "
+                            "store's own tool",
+                            name, describe_left_out(all.left_out)));
+  }
   if (!recursive && !all.has_single) {
     return all.found.empty()
                ? fail(Code::not_found,
@@ -92,7 +98,10 @@ Status remove_objects(CloudDoor& door, const StoreAddress& address, bool recursi
   if (!is_agreed) return {};
   RETURN_IF_ERROR(all.store->remove_all(doomed).at("remove " + name));
   fmt::print("removed {}\n", what);
-  return {};
+  if (!recursive || all.left_out.empty()) return {};
+  return fail(Code::failed_precondition,
+              fmt::format("not removed: {}; remove these with the store's own tool",
+                          describe_left_out(all.left_out)));
 }
 
 // --uploads, begun before `before_unix_ms`.

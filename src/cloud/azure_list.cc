@@ -43,7 +43,6 @@ Result<AzurePage> parse_azure_page(BytesView xml) {
     if (name == nullptr || properties == nullptr) return not_a_listing("has an entry without name");
     if (properties->text_of("ResourceType") == "directory") continue;
     ObjectInfo info{from_azure_name(name->is_encoded ? percent_decode(name->text) : name->text)};
-    if (!check_object_name(info.name)) continue;
     const std::optional<int64_t> size = size_of(properties->text_of("Content-Length"));
     if (!size) return not_a_listing("has an entry without size");
     info.size_bytes = *size;

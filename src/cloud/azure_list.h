@@ -16,8 +16,8 @@ struct AzurePage {
   std::string next;                 // the marker of the next page; empty: this was the last
 };
 
-// Without what cannot be an object of ours: folders of an account with hierarchical names, and
-// names that check_object_name() refuses. `corrupt` for what is no such page.
+// Without folders of an account with hierarchical names, and with names that check_object_name()
+// refuses. `corrupt` for what is no such page.
 Result<AzurePage> parse_azure_page(BytesView xml);
 
 }  // namespace tern

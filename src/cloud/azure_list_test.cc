@@ -63,12 +63,12 @@ TEST(AzureListTest, BackslashesComeBack) {
   EXPECT_THAT(names_of(blob_of("<Name>back%5Cslash</Name>", "1")), ElementsAre("back\\slash"));
 }
 
-TEST(AzureListTest, FoldersAndNamesThatAreNotOursAreLeftOut) {
+TEST(AzureListTest, FoldersAreLeftOutAndNamesThatAreNotOursAreNot) {
   EXPECT_THAT(
       names_of(blob_of("<Name>folder</Name>", "0", "<ResourceType>directory</ResourceType>") +
                blob_of("<Name>folder/</Name>", "0") + blob_of("<Name>a//b</Name>", "0") +
                blob_of("<Name>file</Name>", "0", "<ResourceType>file</ResourceType>")),
-      ElementsAre("file"));
+      ElementsAre("folder/", "a//b", "file"));
 }
 
 TEST(AzureListTest, GarbageIsCorruptAndSaysWhatToLookAt) {

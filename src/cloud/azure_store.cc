@@ -11,6 +11,7 @@
 #include "cloud/azure_name.h"
 #include "cloud/azure_reader.h"
 #include "cloud/azure_writer.h"
+#include "cloud/whole_list.h"
 
 namespace tern {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr int64_t kPagesMax = 20'000;  // of 5000 each: a hundred million objects
 
 // One container. Owns its credentials; the transport outlives it. Safe from any thread.
-class AzureStore final : public Bucket {
+class AzureStore final : public Bucket, public WholeList {
  public:
   AzureStore(const StoreAddress& address, std::unique_ptr<AzureCredentials> credentials,
              CloudTransport& transport, const BucketOptions& options)
@@ -42,7 +43,10 @@ class AzureStore final : public Bucket {
     return writer_.write(name, bytes, AzureWriter::Mode::create);
   }
   Result<ObjectInfo> stat(const std::string& name) override { return reader_.stat(name); }
-  Result<std::vector<ObjectInfo>> list(const std::string& prefix) override;
+  Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
+    return keep_our_names(list_whole(prefix));
+  }
+  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix) override;
   Status remove(const std::string& name) override { return remove_all({&name, 1}); }
   Status remove_all(std::span<const std::string> names) override;
 
@@ -68,7 +72,7 @@ Result<AzurePage> AzureStore::list_page(const std::string& prefix, const std::st
   return parse_azure_page(answer.body).at("list " + client_.credentials().endpoint());
 }
 
-Result<std::vector<ObjectInfo>> AzureStore::list(const std::string& prefix) {
+Result<std::vector<ObjectInfo>> AzureStore::list_whole(const std::string& prefix) {
   std::vector<ObjectInfo> all;
   const bool may_begin_a_name = prefix.empty() ||
                                 static_cast<unsigned char>(prefix.back()) >= 0x80 ||

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "cloud/shared_key.h"
+#include "cloud/whole_list.h"
 #include "core/crypto.h"
 #include "core/test_web_server.h"
 
@@ -358,6 +359,19 @@ TEST_F(AzureStoreTest, AListingIsReadToItsLastPageAndSorted) {
   };
   EXPECT_THAT(store_->list("p/").value(),
               testing::ElementsAre(ObjectInfo{"p/a", 1}, ObjectInfo{"p/b", 1}));
+}
+
+TEST_F(AzureStoreTest, NamesThatAreNoneHereAreListedOnlyWhenAskedFor) {
+  reply_ = [](const Request&, int) {
+    return azure(200,
+                 "<EnumerationResults><Blobs><Blob><Name>folder/</Name><Properties>"
+                 "<Content-Length>0</Content-Length></Properties></Blob><Blob><Name>ok</Name>"
+                 "<Properties><Content-Length>2</Content-Length></Properties></Blob></Blobs>"
+                 "<NextMarker/></EnumerationResults>");
+  };
+  EXPECT_THAT(store_->list("").value(), testing::ElementsAre(ObjectInfo{"ok", 2}));
+  EXPECT_THAT(list_whole(*store_, "").value(),
+              testing::ElementsAre(ObjectInfo{"folder/", 0}, ObjectInfo{"ok", 2}));
 }
 
 TEST_F(AzureStoreTest, AListingThatDoesNotEndIsLeft) {

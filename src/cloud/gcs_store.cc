@@ -11,6 +11,7 @@
 #include "cloud/gcs_json.h"
 #include "cloud/gcs_read.h"
 #include "cloud/gcs_upload.h"
+#include "cloud/whole_list.h"
 
 namespace tern {
 namespace {
@@ -31,7 +32,7 @@ std::string askable(const std::string& prefix) {
 }
 
 // One bucket. Owned by whoever opened it; safe from any thread; every call may block.
-class GcsStore final : public Bucket {
+class GcsStore final : public Bucket, public WholeList {
  public:
   GcsStore(std::unique_ptr<GcsConnection> connection, std::string project,
            const BucketOptions& options)
@@ -73,6 +74,10 @@ class GcsStore final : public Bucket {
   }
 
   Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
+    return keep_our_names(list_whole(prefix));
+  }
+
+  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix) override {
     const std::string path =
         connection_->bucket_path() +
         "/o?fields=kind,nextPageToken,items(name,size)&maxResults=1000&prefix=" +
@@ -88,9 +93,7 @@ class GcsStore final : public Bucket {
         return connection_->not_a_store(answer);
       }
       for (const GcsObject& object : page->objects) {
-        // Others make names that are none here: "folder/" of the web console.
-        if (!object.name.starts_with(prefix) || !check_object_name(object.name)) continue;
-        found.push_back({object.name, object.size_bytes});
+        if (object.name.starts_with(prefix)) found.push_back({object.name, object.size_bytes});
       }
       token = page->next;
       if (token.empty()) break;

@@ -7,6 +7,7 @@
 
 #include "cloud/gcs_connection.h"
 #include "cloud/test_gcs_bucket.h"
+#include "cloud/whole_list.h"
 
 namespace tern {
 namespace {
@@ -34,6 +35,8 @@ TEST(GcsStore, NamesThatAreNoneHereAreNotListed) {
                                    R"({"name":"a//b","size":"1"},{"name":"ok","size":"1"}]})");
   });
   EXPECT_THAT(gcs.bucket().list("").value(), ElementsAre(ObjectInfo{"ok", 1}));
+  EXPECT_THAT(list_whole(gcs.bucket(), "").value(),
+              ElementsAre(ObjectInfo{"a//b", 1}, ObjectInfo{"folder/", 0}, ObjectInfo{"ok", 1}));
 }
 
 TEST(GcsStore, APrefixMayEndInsideACharacter) {

@@ -67,7 +67,7 @@ Result<S3ListPage> parse_s3_list(BytesView text) {
     if (entry.child("Key") == nullptr) return bad_entry("a key");
     if (!size || *size < 0) return bad_entry("a size");
     ASSIGN_OR_RETURN(std::string name, name_of(entry, xml));
-    if (check_object_name(name)) page.objects.push_back({std::move(name), *size});
+    page.objects.push_back({std::move(name), *size});
   }
   const bool is_last = xml.text_of("IsTruncated") != "true";
   if (is_last) return page;

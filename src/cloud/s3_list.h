@@ -19,8 +19,8 @@ struct S3ListPage {
   std::vector<ObjectInfo> objects;
   std::string next;  // the token of the next page; empty: this is the last
 };
-// Of ListObjectsV2. Objects whose names are none of ours (folders' markers, "a//b") are left out:
-// nothing could be done with them. `corrupt` for what is not such a page.
+// Of ListObjectsV2, also objects whose names are none of ours (folders' markers, "a//b"). `corrupt`
+// for what is not such a page.
 Result<S3ListPage> parse_s3_list(BytesView xml);
 
 struct S3UploadPage {

@@ -40,11 +40,12 @@ TEST(S3List, NamesThatAreNotSaidToBeEncodedAreTakenAsTheyAre) {
               ElementsAre(ObjectInfo{"100%+&", 1}));
 }
 
-TEST(S3List, NamesThatNoObjectOfOursHasAreLeftOut) {
+TEST(S3List, NamesThatNoObjectOfOursHasAreThereToo) {
   EXPECT_THAT(parse_s3_list(list_xml(contents("folder/", "0") + contents("a//b") +
                                      contents("../c") + contents("kept")))
                   ->objects,
-              ElementsAre(ObjectInfo{"kept", 1}));
+              ElementsAre(ObjectInfo{"folder/", 0}, ObjectInfo{"a//b", 1}, ObjectInfo{"../c", 1},
+                          ObjectInfo{"kept", 1}));
 }
 
 TEST(S3List, PagesThatAreNoneAreCorrupt) {

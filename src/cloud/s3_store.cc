@@ -10,6 +10,7 @@
 #include "cloud/s3_list.h"
 #include "cloud/s3_read.h"
 #include "cloud/s3_write.h"
+#include "cloud/whole_list.h"
 #include "core/crypto.h"
 
 namespace tern {
@@ -31,7 +32,7 @@ Status check_bucket_name(const std::string& bucket) {
 }
 
 // Owned by whoever opened it. Its parts borrow the client, which comes first.
-class S3Bucket final : public Bucket {
+class S3Bucket final : public Bucket, public WholeList {
  public:
   S3Bucket(S3Place place, std::unique_ptr<AwsCredentials> credentials, CloudTransport& transport,
            const BucketOptions& options)
@@ -76,7 +77,10 @@ class S3Bucket final : public Bucket {
     return reader_.stat(name);
   }
 
-  Result<std::vector<ObjectInfo>> list(const std::string& prefix) override;
+  Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
+    return keep_our_names(list_whole(prefix));
+  }
+  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix) override;
   Status remove(const std::string& name) override;
   Status remove_all(std::span<const std::string> names) override;
   Status make_bucket() override;
@@ -115,7 +119,7 @@ Error S3Bucket::unreadable(const Error& problem) {
                                         client_.place().shown_endpoint(), problem.message));
 }
 
-Result<std::vector<ObjectInfo>> S3Bucket::list(const std::string& prefix) {
+Result<std::vector<ObjectInfo>> S3Bucket::list_whole(const std::string& prefix) {
   std::vector<ObjectInfo> all;
   std::string token;
   for (int64_t page_number = 0; page_number < kPagesMax; ++page_number) {

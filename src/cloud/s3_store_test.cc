@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "cloud/test_s3_bucket.h"
+#include "cloud/whole_list.h"
 #include "core/crypto.h"
 
 namespace tern {
@@ -108,6 +109,17 @@ TEST_F(S3StoreTest, ListsGoOverAllPagesAndAreSorted) {
   EXPECT_THAT(asked(), ElementsAre("GET /runs?list-type=2&encoding-type=url&prefix=a%2F",
                                    "GET /runs?list-type=2&encoding-type=url&prefix=a%2F&"
                                    "continuation-token=t%2F2"));
+}
+
+TEST_F(S3StoreTest, NamesThatAreNoneHereAreListedOnlyWhenAskedFor) {
+  handler_ = [](const Request&) {
+    return answer(200,
+                  "<ListBucketResult><Contents><Key>a//b</Key><Size>1</Size></Contents>"
+                  "<Contents><Key>ok</Key><Size>2</Size></Contents></ListBucketResult>");
+  };
+  EXPECT_THAT(bucket().list("").value(), ElementsAre(ObjectInfo{"ok", 2}));
+  EXPECT_THAT(list_whole(bucket(), "").value(),
+              ElementsAre(ObjectInfo{"a//b", 1}, ObjectInfo{"ok", 2}));
 }
 
 TEST_F(S3StoreTest, AListingThatNeverEndsDoes) {
