@@ -29,16 +29,21 @@ Status write_at(int fd, BytesView bytes, int64_t offset, const std::string& name
   return {};
 }
 
+// The last part is asked for with a byte more, which is there if the object has grown.
 Status move_part(ObjectStore& store, const ObjectInfo& object, int fd, int64_t offset,
                  int64_t length) {
-  const auto write = [&](int64_t at, BytesView piece) {
-    return write_at(fd, piece, offset + at, object.name);
+  const bool is_last = offset + length == object.size_bytes;
+  const auto write = [&](int64_t at, BytesView piece) -> Status {
+    if (at >= length) return {};
+    return write_at(fd, piece.substr(0, static_cast<size_t>(length - at)), offset + at,
+                    object.name);
   };
-  ASSIGN_OR_RETURN(const int64_t got, store.get_range_to(object.name, offset, length, write));
+  ASSIGN_OR_RETURN(const int64_t got,
+                   store.get_range_to(object.name, offset, is_last ? length + 1 : length, write));
   if (got == length) return {};
-  return fail(
-      Code::corrupt,
-      fmt::format("{} is shorter than it was; was it replaced meanwhile? try again", object.name));
+  return fail(Code::corrupt, fmt::format("{} changed while it was copied: it is {} than it was; "
+                                         "run it again",
+                                         object.name, got < length ? "shorter" : "longer"));
 }
 
 }  // namespace
@@ -68,7 +73,9 @@ void MappedFiles::let_go(BytesView bytes) {
 
 Status download(ObjectStore& store, const ObjectInfo& object, int fd, const MoveOptions& options,
                 const std::stop_token& stop, const OnBytes& on_bytes) {
-  const int64_t parts = (object.size_bytes + options.part_bytes - 1) / options.part_bytes;
+  // Also of an empty object there is one, which looks whether it still is.
+  const int64_t parts =
+      std::max<int64_t>(1, (object.size_bytes + options.part_bytes - 1) / options.part_bytes);
   std::atomic<int64_t> next = 0;
   Mutex mutex;
   Status first;  // guarded by mutex while the threads run

@@ -173,5 +173,33 @@ TEST_F(OddBuckets, WhatRmLeavesMakesItFail) {
   EXPECT_THAT(names(), testing::ElementsAre("set/deep/"));
 }
 
+TEST_F(OddBuckets, AnObjectThatIsNoLongerAsItWasListedIsNotPrintedAsIfItWere) {
+  put("grown", "hello, world!");
+  list_as("grown", 5);
+  put("shrunk", "hello");
+  list_as("shrunk", 13);
+  put("filled", "hello");
+  list_as("filled", 0);
+  for (const std::string name : {"grown", "shrunk", "filled"}) {
+    testing::internal::CaptureStdout();
+    const Result<int> printed = store_cat_command(surroundings(), {"s3://bucket/" + name});
+    std::fflush(stdout);
+    testing::internal::GetCapturedStdout();
+    ASSERT_FALSE(printed) << name;
+    EXPECT_EQ(printed.error().code, Code::corrupt);
+    EXPECT_THAT(printed.error().message, HasSubstr("changed while"));
+    const Result<int> copied =
+        store_cp_command(surroundings(), {"s3://bucket/" + name, (place_ / name).string()});
+    EXPECT_FALSE(copied) << name;
+    EXPECT_FALSE(fs::exists(place_ / name));
+  }
+  put("same", "hello");
+  put("empty", "");
+  EXPECT_EQ(output_of([&] { return store_cat_command(surroundings(), {"s3://bucket/same"}); }),
+            "hello");
+  EXPECT_EQ(output_of([&] { return store_cat_command(surroundings(), {"s3://bucket/empty"}); }),
+            "");
+}
+
 }  // namespace
 }  // namespace tern

@@ -24,20 +24,33 @@ constexpr std::string_view kHelp =
 constexpr int64_t kPartBytes = int64_t{4} << 20;
 constexpr int64_t kPartsAtOnce = 8;
 
+Error changed(const ObjectInfo& object) {
+  return fail(Code::corrupt,
+              fmt::format("{} changed while it was printed; run it again", object.name));
+}
+
 Status print_object(ObjectStore& store, const ObjectInfo& object) {
-  for (int64_t offset = 0; offset < object.size_bytes;) {
+  int64_t offset = 0;   // of the next part to ask for
+  int64_t printed = 0;  // where the next part that comes begins
+  do {
     std::vector<ObjectRange> ranges;
-    while (offset < object.size_bytes && std::ssize(ranges) < kPartsAtOnce) {
+    do {
       ranges.push_back({object.name, offset, std::min(kPartBytes, object.size_bytes - offset)});
       offset += ranges.back().length;
-    }
+    } while (offset < object.size_bytes && std::ssize(ranges) < kPartsAtOnce);
+    if (offset == object.size_bytes) ++ranges.back().length;  // is there if it has grown
     for (const Result<Bytes>& part : store.get_ranges(ranges)) {
       if (!part) return part.error();
-      if (std::fwrite(part->data(), 1, part->size(), stdout) == part->size()) continue;
-      if (errno == EPIPE) return {};
-      return fail(Code::unavailable, "could not write the answer; is the disk full?");
+      const auto wanted = static_cast<size_t>(std::min(kPartBytes, object.size_bytes - printed));
+      const size_t size = std::min(part->size(), wanted);
+      if (std::fwrite(part->data(), 1, size, stdout) != size) {
+        if (errno == EPIPE) return {};
+        return fail(Code::unavailable, "could not write the answer; is the disk full?");
+      }
+      if (part->size() != wanted) return changed(object);
+      printed += kPartBytes;
     }
-  }
+  } while (offset < object.size_bytes);
   return {};
 }
 

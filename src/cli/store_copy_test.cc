@@ -140,6 +140,19 @@ TEST_F(StoreCopyTest, AnObjectThatShrankMeanwhileIsNoCopy) {
   EXPECT_EQ(files(), 0U);
 }
 
+TEST_F(StoreCopyTest, AnObjectThatGrewMeanwhileIsNoCopy) {
+  for (const size_t before : {0U, 5U, 1'000U, 2'500U, 3'000U}) {
+    ASSERT_TRUE(bucket_.put("a", noise(before)));
+    const CopyItem listed = item(bucket_, "a", "a");
+    ASSERT_TRUE(bucket_.put("a", noise(before + 1)));
+    const Status copied = copy_objects(setup(bucket_, *disk_), {listed});
+    ASSERT_FALSE(copied) << before;
+    EXPECT_EQ(copied.error().code, Code::corrupt);
+    EXPECT_THAT(copied.error().message, testing::HasSubstr("changed while it was copied"));
+    EXPECT_EQ(files(), 0U);
+  }
+}
+
 TEST_F(StoreCopyTest, AStopEndsItBetweenObjects) {
   std::stop_source stop;
   stop.request_stop();
