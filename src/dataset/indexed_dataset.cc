@@ -110,6 +110,10 @@ Result<BytesView> IndexedDataset::fetch(int64_t sample, Bytes& buffer) const {
       // other data without a word.
       const bool is_packed = index_->about().root.empty();
       if (is_packed && error.code == Code::not_found) error.code = Code::unavailable;
+      // Nor are keys that have expired, which hit all that is read from then on.
+      if (is_packed && error.code == Code::permission_denied) {
+        error.code = Code::failed_precondition;
+      }
       return error;
     }
     if (crc32c(buffer) == wanted.crc32c) return BytesView(buffer);

@@ -348,6 +348,47 @@ TEST_F(StoredDatasetTest, LostObjectsAreNamed) {
   EXPECT_THAT(open().error().message, HasSubstr("sets/small/dataset.tern"));
 }
 
+// Whose keys end while it is read.
+class RefusingStore final : public ObjectStore {
+ public:
+  explicit RefusingStore(ObjectStore& inner) : inner_(inner) {}
+  void refuse() { refuses_ = true; }
+  Result<Bytes> get(const std::string& name) override { return inner_.get(name); }
+  Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length) override {
+    if (refuses_) return fail(Code::permission_denied, "ExpiredToken: get new keys");
+    return inner_.get_range(name, offset, length);
+  }
+  Status put(const std::string& name, BytesView bytes) override { return inner_.put(name, bytes); }
+  Status create(const std::string& name, BytesView bytes) override {
+    return inner_.create(name, bytes);
+  }
+  Result<ObjectInfo> stat(const std::string& name) override { return inner_.stat(name); }
+  Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
+    return inner_.list(prefix);
+  }
+  Status remove(const std::string& name) override { return inner_.remove(name); }
+  std::optional<std::filesystem::path> local_path(const std::string&) const override {
+    return std::nullopt;
+  }
+
+ private:
+  ObjectStore& inner_;
+  bool refuses_ = false;
+};
+
+// No policy for bad samples passes over a failed_precondition.
+TEST_F(StoredDatasetTest, CredentialsThatAreRefusedAreNoSamplesFault) {
+  RefusingStore refusing(memory_);
+  const auto dataset = open_indexed(std::make_shared<PrefixStore>(refusing, "sets/small"),
+                                    "sets/small", Split::train, "");
+  ASSERT_TRUE(dataset) << dataset.error().to_string();
+  refusing.refuse();
+  const Error error = fetch_error(**dataset, 40);
+  EXPECT_EQ(error.code, Code::failed_precondition);
+  EXPECT_THAT(error.message, HasSubstr("ExpiredToken: get new keys"));
+  EXPECT_THAT(error.message, HasSubstr("sets/small/shards/2.shard"));
+}
+
 TEST_F(StoredDatasetTest, DamagedObjectsAreCorrupt) {
   Bytes shard = set_.files.at("shards/0.shard");
   shard[6] ^= 1;

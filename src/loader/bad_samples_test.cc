@@ -167,8 +167,8 @@ TEST(BadSamples, BatchWithNothingLeftIsEmptyAndTheNextOneComes) {
 }
 
 TEST(BadSamples, FailuresThatAreNotTheSamplesFaultStopWhateverThePolicy) {
-  for (const Code code :
-       {Code::unavailable, Code::exhausted, Code::internal, Code::deadline_exceeded}) {
+  for (const Code code : {Code::unavailable, Code::exhausted, Code::internal,
+                          Code::deadline_exceeded, Code::failed_precondition}) {
     for (const OnBadSample on_bad : {OnBadSample::stop, OnBadSample::skip, OnBadSample::replace}) {
       Given given(20, 20, Order::sequential);
       given.dataset.fail_at(7, code);
