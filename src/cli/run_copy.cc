@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "cli/store_copy.h"
@@ -45,7 +46,22 @@ Status claim(const RunCopySetup& setup) {
         fmt::format("{} is not empty: it holds {}; give the copy a place of its own", setup.to_name,
                     there ? "another copy that was not finished" : objects[0].name));
   }
-  return setup.to->put(kUnfinishedObject, mark).at(setup.to_name);
+  Status claimed = setup.to->create(kUnfinishedObject, mark);
+  if (!claimed && claimed.error().code == Code::already_exists) {
+    return fail(Code::failed_precondition,
+                fmt::format("{}: another copy into it has begun at the same moment; give this one "
+                            "a place of its own, or run it again when the other is over",
+                            setup.to_name));
+  }
+  RETURN_IF_ERROR(std::move(claimed).at(setup.to_name));
+  // One that began and ended since the look above has left a run.
+  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> since, objects_of(*setup.to));
+  if (since.empty()) return {};
+  RETURN_IF_ERROR(setup.to->remove(kUnfinishedObject).at(setup.to_name));
+  return fail(Code::failed_precondition,
+              fmt::format("{}: another copy into it has just ended; give this one a place of its "
+                          "own",
+                          setup.to_name));
 }
 
 // When it is copied: what makes it a run comes last.

@@ -100,6 +100,27 @@ TEST_F(RunCopyTest, APlaceThatHoldsSomethingElseIsLeftAlone) {
   EXPECT_EQ(copy_run(another, nullptr).error().code, Code::failed_precondition);
 }
 
+// Both looked before either had begun.
+TEST_F(RunCopyTest, OfTwoCopiesThatBeginTogetherOneIsRefused) {
+  FaultyStore faulty(to_);
+  faulty.inject(3, Fault::delay,
+                [&] { EXPECT_TRUE(to_.put(kUnfinishedObject, "a copy of another run\n")); });
+  const auto refused = copy_run(setup(faulty), nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::failed_precondition);
+  EXPECT_THAT(refused.error().message, HasSubstr("another copy"));
+  EXPECT_EQ(to_.list("")->size(), 1U) << "nothing was mixed in";
+
+  MemoryStore other;
+  FaultyStore slow(other);
+  slow.inject(3, Fault::delay, [&] { EXPECT_TRUE(other.put("run.toml", "a whole copy")); });
+  const auto late = copy_run(setup(slow), nullptr);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::failed_precondition);
+  EXPECT_EQ(other.get("run.toml").value(), "a whole copy");
+  EXPECT_TRUE(refuse_unfinished(other, "it")) << "which stays a run";
+}
+
 // Says that all is well, and has changed a byte.
 class LyingStore final : public ObjectStore {
  public:
