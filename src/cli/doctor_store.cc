@@ -32,6 +32,16 @@ Status read_back(ObjectStore& store, const std::string& name) {
               "what was written reads otherwise; is this address that of an object store?");
 }
 
+// Of who may not read, a store says that and not what is there. REQUIRES: it can be listed, so that
+// there is a bucket.
+Status read_nothing(ObjectStore& store, const std::string& absent) {
+  const Result<Bytes> got = store.get(absent);
+  if (got || got.error().code == Code::not_found) return {};
+  return got.error();
+}
+
+bool works(const StoreTrial& trial) { return trial.was_tried && !trial.error; }
+
 }  // namespace
 
 std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock,
@@ -52,7 +62,10 @@ std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock,
   add(is_away ? not_tried("write")
               : attempt("write", clock, [&] { return store.put(name, kText); }));
   if (is_away || trials.back().error) {
-    for (const char* what : {"read", "create-only", "remove"}) add(not_tried(what));
+    // Data may be read where nothing can be written.
+    add(trials[0].error ? not_tried("read")
+                        : attempt("read", clock, [&] { return read_nothing(store, name); }));
+    for (const char* what : {"create-only", "remove"}) add(not_tried(what));
     return trials;
   }
   add(attempt("read", clock, [&] { return read_back(store, name); }));
@@ -62,8 +75,13 @@ std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock,
 }
 
 bool can_keep_runs(const StoreFindings& findings) {
-  return std::ranges::all_of(
-      findings.trials, [](const StoreTrial& trial) { return trial.was_tried && !trial.error; });
+  return std::ranges::all_of(findings.trials, works);
+}
+
+bool can_read_data(const StoreFindings& findings) {
+  return std::ranges::all_of(findings.trials, [](const StoreTrial& trial) {
+    return works(trial) || (trial.what != "list" && trial.what != "read");
+  });
 }
 
 std::string describe_store(const StoreFindings& findings) {
@@ -81,15 +99,17 @@ std::string describe_trial(const StoreTrial& trial) {
 }
 
 std::string describe_store_verdict(const StoreFindings& findings) {
-  return can_keep_runs(findings) ? "Runs and data can be kept here.\n"
-                                 : "Runs cannot be kept here until that is mended; docs/stores.md "
-                                   "lists the least rights that are needed.\n";
+  if (can_keep_runs(findings)) return "Runs and data can be kept here.\n";
+  return fmt::format(
+      "{} cannot be kept here until that is mended; docs/stores.md lists the least rights that are "
+      "needed.\n",
+      can_read_data(findings) ? "Data can be read here; runs" : "Runs");
 }
 
 nlohmann::json store_findings_json(const StoreFindings& findings) {
   nlohmann::json trials = nlohmann::json::object();
   for (const StoreTrial& trial : findings.trials) {
-    nlohmann::json entry = {{"works", trial.was_tried && !trial.error}, {"ms", trial.ms}};
+    nlohmann::json entry = {{"works", works(trial)}, {"ms", trial.ms}};
     if (!trial.was_tried) entry["ms"] = nullptr;
     entry["problem"] = nullptr;
     if (trial.error) entry["problem"] = trial.error->to_string();
@@ -98,6 +118,7 @@ nlohmann::json store_findings_json(const StoreFindings& findings) {
   return {{"address", findings.address},
           {"credentials", findings.credentials},
           {"can_keep_runs", can_keep_runs(findings)},
+          {"can_read_data", can_read_data(findings)},
           {"trials", std::move(trials)}};
 }
 

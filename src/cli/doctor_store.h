@@ -32,8 +32,9 @@ struct StoreFindings {
 std::vector<StoreTrial> try_store(ObjectStore& store, Clock& clock,
                                   const std::function<void(const StoreTrial&)>& tell);
 
-// Whether runs can be kept there.
+// Whether runs can be kept there, and whether data that is there can at least be read.
 bool can_keep_runs(const StoreFindings& findings);
+bool can_read_data(const StoreFindings& findings);
 
 // For people: what is known before the trials, each trial, and what follows from them.
 std::string describe_store(const StoreFindings& findings);

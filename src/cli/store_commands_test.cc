@@ -165,11 +165,53 @@ TEST(DoctorOfAStore, SaysWhatDoesNotAndWhatToDo) {
   // What to do is the error's to say: a wrong key and a missing right have the same code.
   findings.trials[0].error = fail(Code::permission_denied, "a wrong key; check it");
   EXPECT_EQ(describe_trial(findings.trials[0]), "list         FAILS: a wrong key; check it\n");
-  EXPECT_EQ(describe_trial(findings.trials[2]), "read         not tried\n");
+  EXPECT_EQ(describe_trial(findings.trials[3]), "create-only  not tried\n");
   EXPECT_THAT(describe_store_verdict(findings), HasSubstr("until that is mended"));
   const auto json = store_findings_json(findings);
   EXPECT_EQ(json["can_keep_runs"], false);
   EXPECT_THAT(std::string(json["trials"]["list"]["problem"]), HasSubstr("permission_denied"));
+}
+
+// A data bucket, for a role that may list and get.
+class ReadOnlyStore final : public ObjectStore {
+ public:
+  explicit ReadOnlyStore(ObjectStore& inner) : inner_(inner) {}
+  Result<Bytes> get(const std::string& name) override { return inner_.get(name); }
+  Result<Bytes> get_range(const std::string& name, int64_t offset, int64_t length) override {
+    return inner_.get_range(name, offset, length);
+  }
+  Status put(const std::string&, BytesView) override { return denied(); }
+  Status create(const std::string&, BytesView) override { return denied(); }
+  Result<ObjectInfo> stat(const std::string& name) override { return inner_.stat(name); }
+  Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
+    return inner_.list(prefix);
+  }
+  Status remove(const std::string&) override { return denied(); }
+  std::optional<fs::path> local_path(const std::string&) const override { return std::nullopt; }
+
+ private:
+  static Status denied() { return fail(Code::permission_denied, "no right to write"); }
+  ObjectStore& inner_;
+};
+
+TEST(DoctorOfAStore, SaysThatWhatCannotBeWrittenCanBeRead) {
+  MemoryStore memory;
+  ReadOnlyStore store(memory);
+  SystemClock clock;
+  StoreFindings findings{.address = "s3://bucket/x",
+                         .trials = try_store(store, clock, [](const StoreTrial&) {})};
+  EXPECT_FALSE(can_keep_runs(findings));
+  EXPECT_THAT(describe_trial(findings.trials[2]), HasSubstr("read         works"));
+  EXPECT_THAT(describe_store_verdict(findings),
+              HasSubstr("Data can be read here; runs cannot be kept"));
+  EXPECT_EQ(store_findings_json(findings)["can_read_data"], true);
+
+  FaultyStore away(memory);
+  away.inject(1, Fault::fail_before);
+  findings.trials = try_store(away, clock, [](const StoreTrial&) {});
+  EXPECT_EQ(describe_trial(findings.trials[2]), "read         not tried\n");
+  EXPECT_THAT(describe_store_verdict(findings), Not(HasSubstr("can be read")));
+  EXPECT_EQ(store_findings_json(findings)["can_read_data"], false);
 }
 
 TEST(DoctorOfAStore, IsACommand) {
