@@ -28,21 +28,22 @@ Nanoseconds delay_after(int64_t sample, int attempts) {
 Result<BytesView> fetch_with_retries(const Dataset& dataset, int64_t sample, Bytes& buffer,
                                      Clock* clock, const std::stop_token& stop,
                                      std::atomic<int>* attempt) {
-  Nanoseconds waited{0};
+  Nanoseconds first_failed{0};  // nobody looks at the clock while all is well
   for (int attempts = 1;; ++attempts) {
     if (attempt != nullptr) *attempt = attempts;
     Result<BytesView> stored = dataset.fetch(sample, buffer);
     if (stored || clock == nullptr || !may_work_in_a_moment(stored.error())) return stored;
-    if (attempts == kFetchAttemptsMax) {
+    if (attempts == 1) first_failed = clock->now();
+    const Nanoseconds passed = clock->now() - first_failed;
+    if (attempts == kFetchAttemptsMax || passed >= kFetchTimeMax) {
       return fail(stored.error().code,
-                  fmt::format("{}; gave up after {} attempts in {:.1f} s", stored.error().message,
-                              attempts, to_seconds(waited)));
+                  fmt::format("{}; gave up after {} attempts, {:.1f} s after the first failed",
+                              stored.error().message, attempts, to_seconds(passed)));
     }
     const Nanoseconds delay = delay_after(sample, attempts);
     if (!clock->wait_for(delay, stop)) {
       return fail(Code::cancelled, "stopped before it was read again: " + stored.error().message);
     }
-    waited += delay;
   }
 }
 

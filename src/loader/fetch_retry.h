@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <stop_token>
 
@@ -15,6 +16,9 @@ namespace tern {
 // Reads of one sample, the first included: with the waits between them, which double from a tenth
 // of a second, about 12 seconds. A file server that is started again takes no longer.
 inline constexpr int kFetchAttemptsMax = 8;
+// So long after the first has failed there is no other: a bucket tries for 2 minutes by itself
+// before it says that it is away.
+inline constexpr std::chrono::seconds kFetchTimeMax{60};
 
 // Dataset::fetch(), tried again while it says `unavailable` (EIO, ESTALE, EAGAIN, ETIMEDOUT, a
 // store that is away) or `deadline_exceeded`; the last error is returned with what was tried.

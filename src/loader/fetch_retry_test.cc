@@ -48,10 +48,23 @@ TEST(FetchRetry, SilenceThatLastsEndsWithAnErrorThatNamesTheSample) {
     ASSERT_FALSE(batch);
     EXPECT_EQ(batch.error().code, Code::unavailable);
     EXPECT_THAT(batch.error().message, AllOf(HasSubstr("load sample 7 "), HasSubstr("sample-7.raw"),
-                                             HasSubstr("gave up after 8 attempts in ")));
+                                             HasSubstr("gave up after 8 attempts, ")));
     EXPECT_GE(clock.now(), Milliseconds(6'350));
     EXPECT_LE(clock.now(), Milliseconds(12'700));
   }
+}
+
+TEST(FetchRetry, AStoreThatTriesForMinutesIsAskedTwiceAndTheTimeIsTheTruth) {
+  SimClock clock;
+  Given given(20, 20, Order::sequential);
+  given.dataset.fail_at(7, Code::unavailable);
+  given.dataset.on_read([&](int64_t) { clock.advance(std::chrono::seconds(120)); });
+  Bytes buffer;
+  const auto stored = fetch_with_retries(given.dataset, 7, buffer, &clock, {});
+  ASSERT_FALSE(stored);
+  EXPECT_EQ(stored.error().code, Code::unavailable);
+  EXPECT_EQ(given.dataset.reads(), 2);
+  EXPECT_THAT(stored.error().message, HasSubstr("gave up after 2 attempts, 120.1 s after"));
 }
 
 TEST(FetchRetry, WhatIsWrongForGoodIsReadOnce) {
