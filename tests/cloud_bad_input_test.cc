@@ -135,7 +135,7 @@ TEST_F(CloudBadInput, AzureNamesATokenThatHasEndedAndOneThatMayNotWrite) {
   ASSERT_FALSE(put) << "a token that may only read wrote";
   EXPECT_EQ(put.error().code, Code::permission_denied);
   EXPECT_THAT(put.error().message,
-              AllOf(HasSubstr("write 'a'"), HasSubstr("may not do this"), HasSubstr("racwdl")));
+              AllOf(HasSubstr("write 'a'"), HasSubstr("may not do this"), HasSubstr("rcwdl")));
   variables_ = by_key;
   use_sas("bucket", "rl", "2020-01-01T00:00:00Z");
   const Error ended = refused(address);

@@ -27,9 +27,9 @@ struct Meaning {
 constexpr std::array kMeanings = {
     Meaning{"AuthorizationPermissionMismatch", Code::permission_denied, "{0} may not do this",
             "give it the role Storage Blob Data Contributor on the "
-            "container (a SAS token: the rights racwdl)"},
+            "container (a SAS token: the rights rcwdl)"},
     Meaning{"AuthorizationFailure", Code::permission_denied, "the store refuses {0}",
-            "check the key or token itself, its rights (racwdl) and the account's network rules"},
+            "check the key or token itself, its rights (rcwdl) and the account's network rules"},
     Meaning{"AuthorizationResourceTypeMismatch", Code::permission_denied,
             "{0} is not for containers and objects",
             "make a token with the resource types "
