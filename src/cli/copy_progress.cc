@@ -5,8 +5,8 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
-#include "core/progress.h"
 #include "core/stdio.h"
 #include "train/exit_codes.h"
 
@@ -27,17 +27,17 @@ std::optional<int> Interruptible::exit_code(const Error& error, const std::strin
   return notice->kind == NoticeKind::preempt ? kExitPreempted : kExitStopped;
 }
 
-Status with_progress(Log& log, Clock& clock, const std::string& what, int64_t total,
-                     const std::function<Status(const OnBytes& on_bytes)>& work) {
+Status with_progress(Log& log, Clock& clock, ProgressOptions options,
+                     const std::function<Status(const OnDone& on_done)>& work) {
   constexpr Milliseconds kLookEvery{200};
   std::atomic<int64_t> done = 0;
   std::stop_source ended;
   Status result;
   std::jthread worker([&] {
-    result = work([&done](int64_t bytes) { done += bytes; });
+    result = work([&done](int64_t more) { done += more; });
     ended.request_stop();
   });
-  Progress progress(log, clock, {.what = what, .unit = "bytes", .total = total});
+  Progress progress(log, clock, std::move(options));
   while (clock.wait_for(kLookEvery, ended.get_token())) progress.update(done);
   worker.join();
   progress.finish();

@@ -10,6 +10,7 @@
 #include "cli/object_bytes.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/progress.h"
 #include "core/result.h"
 #include "preempt/notice.h"
 #include "preempt/signal_watcher.h"
@@ -32,8 +33,11 @@ class Interruptible {
   std::unique_ptr<SignalWatcher> signals_;
 };
 
-// Runs `work` on a thread and shows meanwhile how many of `total` bytes it has told of.
-Status with_progress(Log& log, Clock& clock, const std::string& what, int64_t total,
-                     const std::function<Status(const OnBytes& on_bytes)>& work);
+// Called with how many more are done, from any thread.
+using OnDone = std::function<void(int64_t more)>;
+
+// Runs `work` on a thread and shows meanwhile how much of the total it has told of.
+Status with_progress(Log& log, Clock& clock, ProgressOptions options,
+                     const std::function<Status(const OnDone& on_done)>& work);
 
 }  // namespace tern

@@ -68,10 +68,11 @@ Result<RunCopyResult> copy(const RunCopySetup& setup, Clock& clock) {
                    wait_until_unheld(*setup.from, setup.from_name, clock, log, setup.stop));
   ASSIGN_OR_RETURN(const int64_t bytes, run_bytes(*setup.from));
   std::optional<Result<RunCopyResult>> result;
-  RETURN_IF_ERROR(with_progress(log, clock, "copy", bytes, [&](const OnBytes& on_bytes) {
-    result = copy_run(setup, on_bytes);
-    return *result ? Status() : Status(result->error());
-  }));
+  RETURN_IF_ERROR(with_progress(log, clock, {.what = "copy", .unit = "bytes", .total = bytes},
+                                [&](const OnDone& on_bytes) {
+                                  result = copy_run(setup, on_bytes);
+                                  return *result ? Status() : Status(result->error());
+                                }));
   ASSIGN_OR_RETURN(const int64_t now, newest_record_number(*setup.from));
   if (now != newest) {
     return fail(Code::failed_precondition,

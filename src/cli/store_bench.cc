@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "cli/run_list.h"
 #include "core/mutex.h"
 #include "core/progress.h"
 #include "core/random.h"
@@ -32,6 +31,11 @@ Bytes noise(int64_t bytes) {
     std::memcpy(text.data() + i, &value, sizeof value);
   }
   return text;
+}
+
+// Widths that fit, as a row is printed before the next is known.
+std::string format_columns(auto... cells) {
+  return fmt::format("{:<15}{:>10}{:>11}{:>11}{:>11}{:>12}{:>12}\n", cells...);
 }
 
 using Request = std::function<Status(int64_t number)>;
@@ -87,12 +91,12 @@ Status got(const Result<Bytes>& bytes, int64_t wanted) {
 }
 
 Status run_jobs(ObjectStore& store, Clock& clock, const StoreBenchOptions& options,
-                const std::stop_token& stop, std::vector<StoreBenchRow>& rows) {
+                const std::stop_token& stop, const OnBenchRow& tell) {
   const Bytes small = noise(options.object_bytes);
   const auto name = [](int64_t number) { return fmt::format("object-{:06}", number); };
   const auto add = [&](const Job& job, const Request& request) -> Status {
-    ASSIGN_OR_RETURN(StoreBenchRow row, measure(job, clock, stop, request));
-    rows.push_back(std::move(row));
+    ASSIGN_OR_RETURN(const StoreBenchRow row, measure(job, clock, stop, request));
+    tell(row);
     return {};
   };
   const int64_t size = options.object_bytes;
@@ -126,10 +130,15 @@ Status run_jobs(ObjectStore& store, Clock& clock, const StoreBenchOptions& optio
 
 Result<std::vector<StoreBenchRow>> bench_store(ObjectStore& store, Clock& clock,
                                                const StoreBenchOptions& options,
-                                               const std::stop_token& stop) {
+                                               const std::stop_token& stop,
+                                               const OnBenchRow& on_row) {
   PrefixStore own(store, fmt::format("tern-bench-{}-{}", ::getpid(), clock.unix_ms()));
   std::vector<StoreBenchRow> rows;
-  const Status measured = run_jobs(own, clock, options, stop, rows);
+  const auto tell = [&](const StoreBenchRow& row) {
+    rows.push_back(row);
+    if (on_row) on_row(row);
+  };
+  const Status measured = run_jobs(own, clock, options, stop, tell);
   std::vector<std::string> names;
   const Result<std::vector<ObjectInfo>> left = own.list("");
   if (left) {
@@ -141,28 +150,27 @@ Result<std::vector<StoreBenchRow>> bench_store(ObjectStore& store, Clock& clock,
   RETURN_IF_ERROR(measured);
   if (!left) return left.error().at("remove what was written");
   RETURN_IF_ERROR(std::move(removed).at("remove what was written"));
-  rows.push_back({.what = "remove",
-                  .requests = std::ssize(names),
-                  .seconds = seconds,
-                  .median_ms = seconds * 1e3,
-                  .slowest_ms = seconds * 1e3});
+  tell({.what = "remove",
+        .requests = std::ssize(names),
+        .seconds = seconds,
+        .median_ms = seconds * 1e3,
+        .slowest_ms = seconds * 1e3});
   return rows;
 }
 
-std::string format_store_bench(const std::vector<StoreBenchRow>& rows) {
-  std::vector<std::vector<std::string>> table = {
-      {"", "requests", "bytes", "time", "a second", "each", "slowest"}};
-  for (const StoreBenchRow& row : rows) {
-    const double seconds = std::max(row.seconds, 1e-9);
-    const std::string rate =
-        row.bytes > 0 ? format_bytes(static_cast<int64_t>(static_cast<double>(row.bytes) / seconds))
-                      : fmt::format("{:.0f}", static_cast<double>(row.requests) / seconds);
-    table.push_back(
-        {row.what, format_count(row.requests), row.bytes > 0 ? format_bytes(row.bytes) : "-",
-         fmt::format("{:.2f} s", row.seconds), rate, fmt::format("{:.1f} ms", row.median_ms),
-         fmt::format("{:.1f} ms", row.slowest_ms)});
-  }
-  return format_table(table, "lrrrrrr");
+std::string format_bench_columns() {
+  return format_columns("", "requests", "bytes", "time", "a second", "each", "slowest");
+}
+
+std::string format_bench_row(const StoreBenchRow& row) {
+  const double seconds = std::max(row.seconds, 1e-9);
+  const std::string rate =
+      row.bytes > 0 ? format_bytes(static_cast<int64_t>(static_cast<double>(row.bytes) / seconds))
+                    : fmt::format("{:.0f}", static_cast<double>(row.requests) / seconds);
+  return format_columns(
+      row.what, format_count(row.requests), row.bytes > 0 ? format_bytes(row.bytes) : "-",
+      fmt::format("{:.2f} s", row.seconds), rate, fmt::format("{:.1f} ms", row.median_ms),
+      fmt::format("{:.1f} ms", row.slowest_ms));
 }
 
 nlohmann::json store_bench_json(const std::vector<StoreBenchRow>& rows) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <stop_token>
 #include <string>
@@ -30,13 +31,19 @@ struct StoreBenchRow {
   double slowest_ms = 0;
 };
 
+// Called with each row as soon as it is known.
+using OnBenchRow = std::function<void(const StoreBenchRow& row)>;
+
 // Writes, reads and removes objects below a name of its own, which is gone afterwards, also if
 // something fails or `stop` fires, which is `cancelled`. Blocks for seconds.
 Result<std::vector<StoreBenchRow>> bench_store(ObjectStore& store, Clock& clock,
                                                const StoreBenchOptions& options,
-                                               const std::stop_token& stop = {});
+                                               const std::stop_token& stop = {},
+                                               const OnBenchRow& on_row = {});
 
-std::string format_store_bench(const std::vector<StoreBenchRow>& rows);
+// For people: the names of the columns, and a line for each row.
+std::string format_bench_columns();
+std::string format_bench_row(const StoreBenchRow& row);
 nlohmann::json store_bench_json(const std::vector<StoreBenchRow>& rows);
 
 }  // namespace tern

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/copy_progress.h"
@@ -29,6 +30,11 @@ cloud asks money for requests and for what leaves it: with these defaults, much
 less than a cent.
 )";
 
+void print_row(const StoreBenchRow& row) {
+  fmt::print("{}", format_bench_row(row));
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Result<int> store_bench_command(const Surroundings& surroundings, const Arguments& arguments) {
@@ -51,19 +57,16 @@ Result<int> store_bench_command(const Surroundings& surroundings, const Argument
   ASSIGN_OR_RETURN(const auto interruptible, Interruptible::start(clock));
   CloudDoor door(surroundings.cloud, clock, {}, {}, {.in_flight_max = options.in_flight});
   ASSIGN_OR_RETURN(const std::unique_ptr<ObjectStore> store, door.open(*address));
+  if (!as_json) fmt::print("{}", format_bench_columns());
   const Result<std::vector<StoreBenchRow>> measured =
-      bench_store(*store, clock, options, interruptible->stop_token());
+      bench_store(*store, clock, options, interruptible->stop_token(),
+                  as_json ? OnBenchRow() : OnBenchRow(print_row));
   if (!measured) {
     const auto code = interruptible->exit_code(measured.error(), "what it wrote is removed");
     if (code) return *code;
     return measured.error();
   }
-  const std::vector<StoreBenchRow>& rows = *measured;
-  if (as_json) {
-    fmt::print("{}\n", store_bench_json(rows).dump(2));
-  } else {
-    fmt::print("{}", format_store_bench(rows));
-  }
+  if (as_json) fmt::print("{}\n", store_bench_json(*measured).dump(2));
   return kExitDone;
 }
 

@@ -117,6 +117,25 @@ TEST_F(StoreCommands, BenchLeavesNothing) {
   }
 }
 
+TEST(StoreBench, TellsEachRowBeforeTheNextIsMeasured) {
+  MemoryStore memory;
+  FaultyStore store(memory);
+  SystemClock clock;
+  std::vector<std::string> told;
+  std::vector<int64_t> requests;
+  const auto rows = bench_store(store, clock, {.objects = 4, .large_bytes = 0, .in_flight = 1}, {},
+                                [&](const StoreBenchRow& row) {
+                                  told.push_back(row.what);
+                                  requests.push_back(store.requests());
+                                });
+  ASSERT_TRUE(rows);
+  EXPECT_THAT(told,
+              testing::ElementsAre("put", "get", "get, one by one", "create", "list", "remove"));
+  EXPECT_EQ(requests[0], 4);
+  EXPECT_EQ(requests[1], 8);
+  EXPECT_EQ(format_bench_row(rows->front()).size(), format_bench_columns().size());
+}
+
 TEST(StoreBench, RemovesItsObjectsAlsoWhenItFails) {
   MemoryStore memory;
   FaultyStore faulty(memory);

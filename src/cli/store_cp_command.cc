@@ -187,21 +187,23 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
   ASSIGN_OR_RETURN(Plan plan, make_plan(request, door));
 
   const Nanoseconds started = clock.now();
-  const Status copied = with_progress(log, clock, "copy", plan.bytes, [&](const OnBytes& on_bytes) {
-    CopySetup setup{.from = plan.from.store.get(),
-                    .to = plan.to.get(),
-                    .move = move,
-                    .existing = request.force ? Existing::replace : Existing::refuse,
-                    .stop = interruptible->stop_token(),
-                    .on_bytes = on_bytes};
-    if (request.verify) {
-      setup.copy_one = [&setup](const CopyItem& item) {
-        const Status done = copy_object(setup, item);
-        return done ? verify_copy(setup, item) : done;
-      };
-    }
-    return copy_objects(setup, plan.items);
-  });
+  const Status copied = with_progress(
+      log, clock, {.what = "copy", .unit = "bytes", .total = plan.bytes},
+      [&](const OnDone& on_bytes) {
+        CopySetup setup{.from = plan.from.store.get(),
+                        .to = plan.to.get(),
+                        .move = move,
+                        .existing = request.force ? Existing::replace : Existing::refuse,
+                        .stop = interruptible->stop_token(),
+                        .on_bytes = on_bytes};
+        if (request.verify) {
+          setup.copy_one = [&setup](const CopyItem& item) {
+            const Status done = copy_object(setup, item);
+            return done ? verify_copy(setup, item) : done;
+          };
+        }
+        return copy_objects(setup, plan.items);
+      });
   if (!copied) {
     const auto code = interruptible->exit_code(
         copied.error(), "whole objects that were copied stay; --force goes over them again");

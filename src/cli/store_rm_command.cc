@@ -2,9 +2,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <span>
 
 #include "cli/bucket_rm.h"
+#include "cli/copy_progress.h"
 #include "cli/store_commands.h"
 #include "cli/store_objects.h"
 #include "core/clock.h"
@@ -18,6 +21,7 @@ namespace tern {
 namespace {
 
 constexpr char kOlderThan[] = "24h";
+constexpr size_t kRemovedAtOnce = 1000;  // as S3 takes them in one request
 
 constexpr std::string_view kHelp =
     R"(tern store rm: remove objects from a bucket.
@@ -85,7 +89,22 @@ Result<bool> agree(const std::string& what, bool yes) {
   return false;
 }
 
-Status remove_objects(CloudDoor& door, const StoreAddress& address, bool recursive, bool yes) {
+// All are tried, unless the store is away; the first failure is returned.
+Status remove_all(ObjectStore& store, std::span<const std::string> names, const OnDone& on_done) {
+  Status first;
+  while (!names.empty()) {
+    const auto some = names.first(std::min(kRemovedAtOnce, names.size()));
+    const Status removed = store.remove_all(some);
+    if (first && !removed) first = removed;
+    if (!removed && removed.error().code == Code::unavailable) break;
+    names = names.subspan(some.size());
+    on_done(std::ssize(some));
+  }
+  return first;
+}
+
+Status remove_objects(CloudDoor& door, Clock& clock, const StoreAddress& address, bool recursive,
+                      bool yes) {
   const std::string name = address.to_string();
   ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, address));
   ASSIGN_OR_RETURN(const std::vector<std::string> doomed, choose(all, name, recursive));
@@ -96,7 +115,11 @@ Status remove_objects(CloudDoor& door, const StoreAddress& address, bool recursi
                         format_bytes(all.bytes()));
   ASSIGN_OR_RETURN(const bool is_agreed, agree(what, yes));
   if (!is_agreed) return {};
-  RETURN_IF_ERROR(all.store->remove_all(doomed).at("remove " + name));
+  Log log(clock, Level::info);
+  RETURN_IF_ERROR(
+      with_progress(log, clock, {.what = "remove", .unit = "objects", .total = std::ssize(doomed)},
+                    [&](const OnDone& on_done) { return remove_all(*all.store, doomed, on_done); })
+          .at("remove " + name));
   fmt::print("removed {}\n", what);
   if (!recursive || all.left_out.empty()) return {};
   return fail(Code::failed_precondition,
@@ -162,7 +185,7 @@ Result<int> store_rm_command(const Surroundings& surroundings, const Arguments& 
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
   RETURN_IF_ERROR(uploads ? remove_uploads(door, *address, clock.unix_ms() - age->count(), yes)
-                          : remove_objects(door, *address, recursive, yes));
+                          : remove_objects(door, clock, *address, recursive, yes));
   return kExitDone;
 }
 
