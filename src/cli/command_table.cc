@@ -61,6 +61,7 @@ constexpr Flag kCheckpointsFlags[] = {
 };
 constexpr Flag kDoctorFlags[] = {
     {"--json", "for programs"},
+    {"--quick", "only what keeps it from training"},
 };
 constexpr Flag kLaunchFlags[] = {
     {"--name", "what it is called from now on", Takes::text},
@@ -71,6 +72,8 @@ constexpr Flag kLaunchFlags[] = {
     {"--ranks-per-machine", "training processes on each", Takes::text},
     {"--run", "where the run is kept, on the machines", Takes::text},
     {"--set", "set one option, over the run file", Takes::option},
+    {"--slurm", "an option for sbatch", Takes::text},
+    {"--leave-port-free", "a program listens itself"},
     {"--detach", "return once it runs"},
 };
 constexpr Flag kStatusFlags[] = {

@@ -10,7 +10,6 @@
 #include "cli/copy_progress.h"
 #include "cli/fleet_door.h"
 #include "cli/parse_or_help.h"
-#include "cli/program_commands.h"
 #include "core/stdio.h"
 #include "fleet/agent_call.h"
 #include "fleet/json_fields.h"
@@ -93,7 +92,7 @@ void add_flags(CLI::App& app, Request& request) {
   app.add_option("--set", request.train.assignments)->allow_extra_args(false);
   app.add_option("--slurm", request.slurm)->allow_extra_args(false);
   app.add_flag("--detach", request.detach);
-  app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
+  app.add_flag("--leave-port-free", request.leaves_port_free);
 }
 
 Status check_request(Request& request) {
@@ -206,7 +205,7 @@ Status describe_program(const Request& request, LaunchSetup& setup) {
   setup.request.stop_signal = SIGINT;
   setup.run.command = request.program;
   setup.run.run = request.train.run;
-  if (request.leaves_port_free) setup.request.program_flags.emplace_back(kLeavePortFreeFlag);
+  if (request.leaves_port_free) setup.request.program_flags.emplace_back("--leave-port-free");
   if (request.train.run.empty()) return {};
   ASSIGN_OR_RETURN(const StoreAddress place, parse_run_place(request.train.run));
   if (place.is_folder()) setup.run_folder = place.prefix;

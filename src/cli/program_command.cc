@@ -98,7 +98,7 @@ RankCommand command_of(const Request& request, const fs::path& work, const Argum
   if (!request.run.empty()) {
     command.arguments.insert(command.arguments.end(), {"--run", request.run});
   }
-  if (request.leaves_port_free) command.arguments.emplace_back(kLeavePortFreeFlag);
+  if (request.leaves_port_free) command.arguments.emplace_back("--leave-port-free");
   if (has_begun) command.arguments.emplace_back("--begun");
   command.arguments.emplace_back("--");
   command.arguments.insert(command.arguments.end(), words.begin(), words.end());
@@ -129,7 +129,7 @@ Result<int> program_command(const Surroundings& surroundings, const Arguments& a
   app.add_option("--ranks", request.ranks)->check(CLI::Range(int64_t{1}, kRanksMax));
   app.add_option("--run", request.run);
   app.add_option("--work", request.work);
-  app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
+  app.add_flag("--leave-port-free", request.leaves_port_free);
   const auto dashes = std::ranges::find(arguments, "--");
   ASSIGN_OR_RETURN(const bool is_help,
                    parse_or_help(app, {arguments.begin(), dashes}, "tern program", kHelp));

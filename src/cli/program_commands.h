@@ -5,8 +5,6 @@
 
 namespace tern {
 
-// Of `tern launch`, `tern program` and its ranks.
-inline constexpr char kLeavePortFreeFlag[] = "--leave-port-free";
 // In the work folder, once what was saved last is nowhere else: it is not to be removed, and no
 // rank is to be started again.
 inline constexpr char kNotKeptFile[] = "not-kept";

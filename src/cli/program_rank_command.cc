@@ -103,7 +103,7 @@ Result<int> program_rank_command(const Surroundings& surroundings, const Argumen
   app.add_option("--work", request.work)->required();
   app.add_option("--run", request.run);
   app.add_flag("--begun", request.has_begun);
-  app.add_flag(kLeavePortFreeFlag, request.leaves_port_free);
+  app.add_flag("--leave-port-free", request.leaves_port_free);
   const auto dashes = std::ranges::find(arguments, "--");
   ASSIGN_OR_RETURN(const bool is_help,
                    parse_or_help(app, {arguments.begin(), dashes}, "tern program-rank", kHelp));
