@@ -47,9 +47,10 @@ struct HttpAnswer {
 struct HttpOptions {
   int64_t connections_max = 64;  // at once; further calls wait for one of them
   Milliseconds connect_limit{10'000};
-  Milliseconds stall_limit{30'000};  // without a byte in either direction
-  std::string certificates;          // a file of certificates to trust; empty: the system's
-  bool proxies = true;               // those of the environment; never to a metadata service
+  // Without a byte in either direction; nor may an answer to GET or HEAD have less than 1 KB/s.
+  Milliseconds stall_limit{30'000};
+  std::string certificates;  // a file of certificates to trust; empty: the system's
+  bool proxies = true;       // those of the environment; never to a metadata service
 };
 
 // Keeps its connections for the next calls. send() moves the bytes on the caller's thread; for
@@ -76,9 +77,9 @@ class HttpClient {
     Call& operator=(Call&&) noexcept;
 
     // Blocks. Any status is an answer, and none an error. `unavailable`: may work in a moment
-    // (broken, cut, stalled, not resolved); `permission_denied`: a certificate that does not
-    // verify; `invalid`: an address that is none; `exhausted`: an answer beyond answer_bytes_max;
-    // `cancelled`: the client is being destroyed. At most once.
+    // (broken, cut, stalled, too slow, not resolved); `permission_denied`: a certificate that does
+    // not verify; `invalid`: an address that is none; `exhausted`: an answer beyond
+    // answer_bytes_max; `cancelled`: the client is being destroyed. At most once.
     Result<HttpAnswer> wait();
     // As wait(), but `cancelled` as soon as `stop` is requested, and `unavailable` when the limit
     // is over, whatever still moves. The call is then still under way, and ends with its object.

@@ -149,6 +149,47 @@ TEST(HttpClientFaults, AStalledServerIsUnavailable) {
   }
 }
 
+// Each byte ends a silence, so that no stall is ever seen.
+TEST(HttpClientFaults, AnAnswerThatDripsIsUnavailable) {
+  const std::string drops(300, 'x');
+  const std::string head = "HTTP/1.1 200 OK\r\n";
+  for (const Reply& reply : {
+           Reply{.bytes = head, .then = Then::close, .dripped = "A: " + drops + "\r\n\r\n"},
+           Reply{.bytes = head + "Content-Length: 300\r\n\r\n", .dripped = drops},
+           Reply{.bytes = head + "\r\n", .then = Then::close, .dripped = drops},
+       }) {
+    TestWebServer server([&](const Request&) { return reply; });
+    const auto client = make_client({.stall_limit = Milliseconds(200)});
+    for (const char* method : {"GET", "HEAD"}) {
+      const bool ends_with_its_head = reply.bytes.ends_with("\r\n\r\n");
+      if (std::string_view(method) == "HEAD" && ends_with_its_head) continue;
+      const Result<HttpAnswer> answer = client->send({.method = method, .url = server.url()});
+      ASSERT_EQ(code_of(answer), Code::unavailable) << method << " " << reply.bytes;
+      EXPECT_THAT(answer.error().message, AllOf(HasSubstr("too slowly"), HasSubstr("try again")));
+    }
+    EXPECT_EQ(code_of(client->start({.url = server.url()}).wait()), Code::unavailable);
+  }
+}
+
+TEST(HttpClientFaults, ASlowLinkIsWaitedForAndSoIsASlowAnswerToAChange) {
+  const std::string body(4096, 'x');
+  const std::string head =
+      fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.size());
+  TestWebServer slow([&](const Request&) -> Reply {
+    return {.bytes = head, .dripped = body, .dripped_at_once = 82};  // 8 KB/s
+  });
+  const auto client = make_client({.stall_limit = Milliseconds(200)});
+  EXPECT_EQ(client->send({.url = slow.url()}).value_or({}).body, body);
+  // S3 sends blanks while it puts an upload's parts together.
+  TestWebServer blanks([&](const Request&) -> Reply {
+    return {.bytes = "HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n",
+            .dripped = std::string(60, ' ')};
+  });
+  const Result<HttpAnswer> answer = client->send({.method = "POST", .url = blanks.url()});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->body_bytes, 60);
+}
+
 // Listens, and never accepts: the system connects, and takes what its buffers hold.
 class SilentServer {
  public:

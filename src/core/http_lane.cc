@@ -17,6 +17,7 @@ namespace {
 // Larger ones save calls but leave the cache: each byte passes through them once.
 constexpr long kReceiveBytes = 256 << 10;
 constexpr long kSendBytes = 256 << 10;
+constexpr int64_t kSlowestBytesPerSecond = 1024;  // an eighth of what a bad modem link has
 
 struct Options {
   CURL* handle;
@@ -126,6 +127,7 @@ void HttpLane::begin(const HttpRequest& request, Nanoseconds now) {
   is_sent_ = false;
   is_done_ = false;
   last_moved_ = now;
+  watched_ = Part::none;
   detail_[0] = '\0';
   failure_ = check(request);
   if (failure_) failure_ = prepare();
@@ -276,12 +278,37 @@ void HttpLane::advance(std::span<const pollfd> ready, Nanoseconds now) {
     act(each.fd, events);
   }
   if (!acted && wait_max(now) <= Nanoseconds(0)) act(CURL_SOCKET_TIMEOUT, 0);
+  if (acted) give_up_if_slow(now);
   if (is_done_ || now - last_moved_ < options_.stall_limit) return;
   failure_ =
       fail(Code::unavailable,
            fmt::format("{} has not moved a byte for {:.0f} s; check the network and try again",
                        shown_url(request_->url), to_seconds(options_.stall_limit)));
   leave(CURLE_OPERATION_TIMEDOUT);
+}
+
+// A byte now and then is no stall, and would be waited for for ever: once the request is sent, the
+// head has the stall limit to arrive whole, and so has each piece of the body that the slowest link
+// brings in that time. Not where something is changed: S3 sends blanks while it joins parts.
+void HttpLane::give_up_if_slow(Nanoseconds now) {
+  if (is_done_ || !is_sent_ || !changes_nothing(*request_)) return;
+  const bool has_head = head_.is_complete() && head_.status() >= 200;
+  const Part part = has_head ? Part::body : Part::head;
+  const bool is_over = now - watched_since_ >= options_.stall_limit;
+  const auto least = static_cast<int64_t>(static_cast<double>(kSlowestBytesPerSecond) *
+                                          to_seconds(options_.stall_limit));
+  if (is_over && part == watched_ && body_bytes_ - watched_from_ < least) {
+    failure_ = fail(Code::unavailable,
+                    fmt::format("{} answers too slowly, with less than {} bytes a second for "
+                                "{:.0f} s; check the network and the address, and try again",
+                                shown_url(request_->url), kSlowestBytesPerSecond,
+                                to_seconds(options_.stall_limit)));
+    return leave(CURLE_OPERATION_TIMEDOUT);
+  }
+  if (!is_over && part == watched_) return;
+  watched_ = part;
+  watched_since_ = now;
+  watched_from_ = body_bytes_;
 }
 
 void HttpLane::act(curl_socket_t socket, int events) {

@@ -64,6 +64,7 @@ class HttpLane {
   Status prepare_headers();
   Status take_piece(BytesView piece);
   void act(curl_socket_t socket, int events);
+  void give_up_if_slow(Nanoseconds now);
   void leave(CURLcode code);
   Error failure() const;
 
@@ -96,6 +97,10 @@ class HttpLane {
   bool is_added_ = false;
   bool is_done_ = true;
   Nanoseconds last_moved_{0};
+  // Of the answer's pace: since when it is watched, and from which of its bytes on.
+  enum class Part { none, head, body } watched_ = Part::none;
+  Nanoseconds watched_since_{0};
+  int64_t watched_from_ = 0;
   char detail_[CURL_ERROR_SIZE] = "";
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,6 +48,8 @@ class TestWebServer {
   struct Reply {
     std::string bytes;  // head and body, whatever they are
     enum class Then { keep, close, stall } then = Then::keep;
+    std::string dripped = {};  // after `bytes`, so many of them every 10 ms
+    size_t dripped_at_once = 1;
   };
   using Handler = std::function<Reply(const Request&)>;
 
@@ -127,7 +130,8 @@ class TestWebServer {
         requests_.push_back(request);
       }
       const Reply reply = handler_(request);
-      if (!send_all(socket, reply.bytes) || reply.then == Reply::Then::close) break;
+      if (!send_all(socket, reply.bytes) || !drip(socket, reply)) break;
+      if (reply.then == Reply::Then::close) break;
       char byte = 0;
       if (reply.then == Reply::Then::stall && ::recv(socket, &byte, 1, 0) <= 0) break;
     }
@@ -174,6 +178,17 @@ class TestWebServer {
       line = end + 2;
     }
     return request;
+  }
+
+  static bool drip(int socket, const Reply& reply) {
+    for (size_t at = 0; at < reply.dripped.size(); at += reply.dripped_at_once) {
+      pollfd leaves{.fd = socket, .events = POLLIN, .revents = 0};
+      if (::poll(&leaves, 1, 10) != 0) return false;
+      if (!send_all(socket, std::string_view(reply.dripped).substr(at, reply.dripped_at_once))) {
+        return false;
+      }
+    }
+    return true;
   }
 
   static bool send_all(int socket, std::string_view bytes) {
