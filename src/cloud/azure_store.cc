@@ -11,6 +11,7 @@
 #include "cloud/azure_name.h"
 #include "cloud/azure_reader.h"
 #include "cloud/azure_writer.h"
+#include "cloud/endless_listing.h"
 #include "cloud/whole_list.h"
 
 namespace tern {
@@ -94,10 +95,7 @@ Result<std::vector<ObjectInfo>> AzureStore::list_whole(const std::string& prefix
     if (page.next == marker) break;
     marker = page.next;
   }
-  return fail(Code::corrupt,
-              fmt::format("the listing of '{}' does not end; check that the endpoint "
-                          "is an object store, or list below a longer prefix",
-                          prefix));
+  return endless_listing(prefix);
 }
 
 Status AzureStore::remove_all(std::span<const std::string> names) {

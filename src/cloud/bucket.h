@@ -20,6 +20,7 @@ using OnSent = std::function<void(BytesView bytes)>;
 struct BucketOptions {
   int64_t part_bytes = int64_t{16} << 20;  // objects above two parts are sent in parts
   int64_t in_flight_max = 16;              // requests at once: memory is at most this many parts
+  int64_t pages_max = 100'000;             // of a listing, each of a thousand names or more
   OnSent on_sent = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cloud/endless_listing.h"
 #include "cloud/gcs_connection.h"
 #include "cloud/gcs_json.h"
 #include "cloud/gcs_read.h"
@@ -17,8 +18,6 @@ namespace tern {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr int kPagesMax = 1'000'000;  // of a thousand names each
 
 // The beginning of `prefix` that can be asked for: all of it, unless it is no UTF-8 (it may end
 // inside a character), of which Google takes nothing else.
@@ -38,6 +37,7 @@ class GcsStore final : public Bucket, public WholeList {
            const BucketOptions& options)
       : connection_(std::move(connection)),
         project_(std::move(project)),
+        pages_max_(options.pages_max),
         reader_(*connection_, options),
         uploader_(*connection_, reader_, options) {}
 
@@ -84,23 +84,24 @@ class GcsStore final : public Bucket, public WholeList {
         percent_encode(askable(prefix));
     std::vector<ObjectInfo> found;
     std::string token;
-    for (int pages = 0; pages < kPagesMax; ++pages) {
+    for (int64_t pages = 0; pages < pages_max_; ++pages) {
       const std::string next = token.empty() ? "" : "&pageToken=" + percent_encode(token);
       ASSIGN_OR_RETURN(const HttpAnswer answer, connection_->send({.path = path + next}));
       if (answer.status != 200) return connection_->error_of(answer, kGcsList);
       const std::optional<GcsPage> page = parse_gcs_page(answer.body);
-      if (!page || (!token.empty() && page->next == token)) {
-        return connection_->not_a_store(answer);
-      }
+      if (!page) return connection_->not_a_store(answer);
       for (const GcsObject& object : page->objects) {
         if (object.name.starts_with(prefix)) found.push_back({object.name, object.size_bytes});
       }
+      if (page->next.empty()) {
+        std::sort(found.begin(), found.end(),
+                  [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
+        return found;
+      }
+      if (page->next == token) break;
       token = page->next;
-      if (token.empty()) break;
     }
-    std::sort(found.begin(), found.end(),
-              [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
-    return found;
+    return endless_listing(prefix);
   }
 
   Status remove(const std::string& name) override {
@@ -171,6 +172,7 @@ class GcsStore final : public Bucket, public WholeList {
 
   const std::unique_ptr<GcsConnection> connection_;
   const std::string project_;
+  const int64_t pages_max_;
   GcsReader reader_;
   GcsUploader uploader_;
 };
@@ -197,8 +199,8 @@ Result<std::unique_ptr<Bucket>> open_gcs(const StoreAddress& address,
   if (project.empty() && !emulator.empty()) project = "emulator";
   auto credentials = std::make_unique<GoogleCredentials>(
       std::move(identity), surroundings.certificates, transport.clock());
-  auto connection = std::make_unique<GcsConnection>(endpoint_of(emulator), address.bucket,
-                                                    std::move(credentials), transport);
+  auto connection =
+      std::make_unique<GcsConnection>(endpoint_of(emulator), address.bucket, std::move(credentials), transport);
   return std::make_unique<GcsStore>(std::move(connection), project, options);
 }
 

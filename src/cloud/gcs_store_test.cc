@@ -49,10 +49,23 @@ TEST(GcsStore, APrefixMayEndInsideACharacter) {
   EXPECT_THAT(gcs.bucket().list("x\xC3").value(), ElementsAre(ObjectInfo{"x\xC3\xA9", 1}));
 }
 
-TEST(GcsStore, PagesThatNeverEndAreNoStore) {
+TEST(GcsStore, AListingThatNeverEndsIsCorrupt) {
   ScriptedGcs gcs(
       [](const Request&, int) { return ScriptedGcs::reply(200, R"({"nextPageToken":"again"})"); });
-  EXPECT_EQ(gcs.bucket().list("").error().code, Code::failed_precondition);
+  EXPECT_EQ(gcs.bucket().list("").error().code, Code::corrupt);
+  EXPECT_EQ(gcs.requests().size(), 2U);
+}
+
+TEST(GcsStore, AListingOfTooManyPagesIsCorrupt) {
+  ScriptedGcs gcs(
+      [](const Request&, int before) {
+        return ScriptedGcs::reply(200, fmt::format(R"({{"nextPageToken":"{}"}})", before));
+      },
+      {.pages_max = 3});
+  const auto listed = gcs.bucket().list("p");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Code::corrupt);
+  EXPECT_EQ(gcs.requests().size(), 3U);
 }
 
 TEST(GcsStore, RemovingTriesAllAndTellsTheFirstFailure) {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "cloud/endless_listing.h"
 #include "cloud/s3_client.h"
 #include "cloud/s3_list.h"
 #include "cloud/s3_read.h"
@@ -16,8 +17,7 @@
 namespace tern {
 namespace {
 
-constexpr size_t kRemovalMax = 1000;    // names in one DeleteObjects
-constexpr int64_t kPagesMax = 100'000;  // of a thousand objects each
+constexpr size_t kRemovalMax = 1000;  // names in one DeleteObjects
 
 // A bucket's name becomes part of a host's name and of messages.
 Status check_bucket_name(const std::string& bucket) {
@@ -36,7 +36,8 @@ class S3Bucket final : public Bucket, public WholeList {
  public:
   S3Bucket(S3Place place, std::unique_ptr<AwsCredentials> credentials, CloudTransport& transport,
            const BucketOptions& options)
-      : client_(std::move(place), std::move(credentials), transport),
+      : pages_max_(options.pages_max),
+        client_(std::move(place), std::move(credentials), transport),
         reader_(client_, options),
         writer_(client_, reader_, options) {}
 
@@ -101,6 +102,7 @@ class S3Bucket final : public Bucket, public WholeList {
   Status remove_some(std::span<const std::string> names);
   Status remove_one_by_one(std::span<const std::string> names);
 
+  const int64_t pages_max_;
   S3Client client_;
   S3Reader reader_;
   S3Writer writer_;
@@ -122,7 +124,8 @@ Error S3Bucket::unreadable(const Error& problem) {
 Result<std::vector<ObjectInfo>> S3Bucket::list_whole(const std::string& prefix) {
   std::vector<ObjectInfo> all;
   std::string token;
-  for (int64_t page_number = 0; page_number < kPagesMax; ++page_number) {
+  bool is_whole = false;
+  for (int64_t page_number = 0; page_number < pages_max_; ++page_number) {
     S3Query query = {{"list-type", "2"}, {"encoding-type", "url"}};
     if (!prefix.empty()) query.emplace_back("prefix", prefix);
     if (!token.empty()) query.emplace_back("continuation-token", token);
@@ -130,9 +133,11 @@ Result<std::vector<ObjectInfo>> S3Bucket::list_whole(const std::string& prefix) 
     Result<S3ListPage> page = parse_s3_list(answer.body);
     if (!page) return unreadable(page.error());
     std::move(page->objects.begin(), page->objects.end(), std::back_inserter(all));
-    if (page->next.empty() || page->next == token) break;
+    is_whole = page->next.empty();
+    if (is_whole || page->next == token) break;
     token = page->next;
   }
+  if (!is_whole) return endless_listing(prefix);
   // AWS's order is this one already, but for directory buckets and some other stores. Some ignore
   // a prefix that no name of theirs can have.
   std::erase_if(all, [&](const ObjectInfo& info) { return !info.name.starts_with(prefix); });
@@ -219,7 +224,8 @@ Status S3Bucket::make_bucket() {
 Result<std::vector<OpenUpload>> S3Bucket::list_uploads(const std::string& prefix) {
   std::vector<OpenUpload> all;
   S3UploadPage page;
-  for (int64_t page_number = 0; page_number < kPagesMax; ++page_number) {
+  bool is_whole = false;
+  for (int64_t page_number = 0; page_number < pages_max_; ++page_number) {
     S3Query query = {{"uploads", ""}, {"encoding-type", "url"}};
     if (!prefix.empty()) query.emplace_back("prefix", prefix);
     if (!page.next_name.empty()) query.emplace_back("key-marker", page.next_name);
@@ -230,8 +236,10 @@ Result<std::vector<OpenUpload>> S3Bucket::list_uploads(const std::string& prefix
     const bool stands = next->next_name == page.next_name && next->next_id == page.next_id;
     page = std::move(next).value();
     std::move(page.uploads.begin(), page.uploads.end(), std::back_inserter(all));
-    if (page.next_name.empty() || stands) break;
+    is_whole = page.next_name.empty();
+    if (is_whole || stands) break;
   }
+  if (!is_whole) return endless_listing(prefix);
   // As with list(): not every store obeys a prefix.
   std::erase_if(all, [&](const OpenUpload& each) { return !each.name.starts_with(prefix); });
   return all;

@@ -122,14 +122,50 @@ TEST_F(S3StoreTest, NamesThatAreNoneHereAreListedOnlyWhenAskedFor) {
               ElementsAre(ObjectInfo{"a//b", 1}, ObjectInfo{"ok", 2}));
 }
 
-TEST_F(S3StoreTest, AListingThatNeverEndsDoes) {
-  handler_ = [](const Request&) {
+// Taken for whole, a part of a listing would let what is missing be written or removed anew.
+TEST_F(S3StoreTest, AListingThatNeverEndsIsCorrupt) {
+  handler_ = [](const Request& request) {
+    if (request.target.find("uploads") != std::string::npos) {
+      return answer(200,
+                    "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>same"
+                    "</NextKeyMarker></ListMultipartUploadsResult>");
+    }
     return answer(200,
                   "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>same"
                   "</NextContinuationToken></ListBucketResult>");
   };
-  EXPECT_TRUE(bucket().list(""));
+  const auto listed = bucket().list("runs/");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Code::corrupt);
+  EXPECT_THAT(listed.error().message, AllOf(HasSubstr("'runs/'"), HasSubstr("does not end")));
   EXPECT_THAT(asked(), SizeIs(2));
+  const auto uploads = bucket().list_uploads("");
+  ASSERT_FALSE(uploads);
+  EXPECT_EQ(uploads.error().code, Code::corrupt);
+  EXPECT_THAT(asked(), SizeIs(4));
+}
+
+TEST_F(S3StoreTest, AListingOfTooManyPagesIsCorrupt) {
+  options_.pages_max = 3;
+  std::atomic<int> count = 0;
+  handler_ = [&](const Request& request) {
+    const int page = ++count;
+    const char* const format =
+        request.target.find("uploads") != std::string::npos
+            ? "<ListMultipartUploadsResult><IsTruncated>{}</IsTruncated><NextKeyMarker>{}"
+              "</NextKeyMarker></ListMultipartUploadsResult>"
+            : "<ListBucketResult><IsTruncated>{}</IsTruncated><NextContinuationToken>{}"
+              "</NextContinuationToken></ListBucketResult>";
+    return answer(200, fmt::format(fmt::runtime(format), page % 4 == 3 ? "false" : "true", page));
+  };
+  EXPECT_TRUE(bucket().list(""));
+  count = 3;  // the fourth has another after it
+  EXPECT_EQ(bucket().list("").error().code, Code::corrupt);
+  EXPECT_THAT(asked(), SizeIs(6));
+  count = 3;
+  const auto uploads = bucket().list_uploads("");
+  ASSERT_FALSE(uploads);
+  EXPECT_EQ(uploads.error().code, Code::corrupt);
 }
 
 TEST_F(S3StoreTest, ManyAreRemovedAThousandAtATime) {
