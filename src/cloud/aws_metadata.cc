@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cloud/safe_url.h"
 #include "core/http_client.h"
 #include "core/iso_time.h"
 
@@ -72,44 +73,24 @@ std::optional<std::string> role_name(BytesView body) {
   return name;
 }
 
-struct Host {
-  std::string scheme;
-  std::string name;  // without the port; an IPv6 address without its brackets
-};
-
-std::optional<Host> host_of(const std::string& url) {
-  const size_t colon = url.find("://");
-  if (colon == std::string::npos) return std::nullopt;
-  std::string host = url.substr(colon + 3);
-  host.resize(std::min(host.find_first_of("/?#"), host.size()));
-  if (host.empty() || host.find('@') != std::string::npos) return std::nullopt;
-  if (host[0] == '[') {
-    const size_t end = host.find(']');
-    if (end == std::string::npos) return std::nullopt;
-    return Host{url.substr(0, colon), host.substr(1, end - 1)};
-  }
-  return Host{url.substr(0, colon), host.substr(0, host.find(':'))};
-}
-
 // Loopback, link-local, or the one address outside both that AWS uses (EKS over IPv6).
 bool is_near(const std::string& host) {
+  if (is_loopback(host)) return true;
   in_addr four{};
-  if (host == "localhost") return true;
   if (::inet_pton(AF_INET, host.c_str(), &four) == 1) {
-    const uint32_t address = ntohl(four.s_addr);
-    return address >> 24 == 127 || address >> 16 == 0xA9FE;
+    return ntohl(four.s_addr) >> 16 == 0xA9FE;
   }
   in6_addr six{};
   in6_addr eks{};
   if (::inet_pton(AF_INET6, host.c_str(), &six) != 1) return false;
-  return IN6_IS_ADDR_LOOPBACK(&six) || IN6_IS_ADDR_LINKLOCAL(&six) ||
+  return IN6_IS_ADDR_LINKLOCAL(&six) ||
          (::inet_pton(AF_INET6, "fd00:ec2::23", &eks) == 1 && IN6_ARE_ADDR_EQUAL(&six, &eks));
 }
 
 }  // namespace
 
 Status check_container_url(const std::string& url) {
-  const std::optional<Host> host = host_of(url);
+  const std::optional<UrlHost> host = host_of_url(url);
   if (!host || (host->scheme != "https" && host->scheme != "http")) {
     return fail(Code::invalid,
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI is not an address; give one "

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "cloud/safe_url.h"
 #include "core/crypto.h"
 
 namespace tern {
@@ -69,8 +70,9 @@ std::string host_of(std::string_view url) {
   return std::string(url.substr(begin, url.find_first_of(":/", begin) - begin));
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+bool is_on_this_machine(const std::string& endpoint) {
+  const std::optional<UrlHost> host = host_of_url(endpoint);
+  return host && is_loopback(host->name);
 }
 
 Result<std::string> check_endpoint(std::string_view where, std::string url) {
@@ -257,7 +259,7 @@ struct AzureCredentials::Search {
     // An emulator's address without the account, which has no place but the path.
     const bool has_path =
         found.endpoint_.find('/', found.endpoint_.find("://") + 3) != std::string::npos;
-    if (!has_path && is_loopback(host_of(found.endpoint_))) found.endpoint_ += "/" + account;
+    if (!has_path && is_on_this_machine(found.endpoint_)) found.endpoint_ += "/" + account;
     return {};
   }
 };
@@ -282,7 +284,7 @@ Status AzureCredentials::authorize(HttpRequest& request, bool refresh) {
     request.url += (request.url.find('?') == std::string::npos ? '?' : '&') + sas_;
     return {};
   }
-  if (!endpoint_.starts_with("https://") && !is_loopback(host_of(endpoint_))) {
+  if (!is_safe_for_secrets(endpoint_)) {
     return fail(Code::failed_precondition,
                 fmt::format("a managed identity's token is not sent to {} in the clear; use an "
                             "https:// endpoint",

@@ -167,12 +167,14 @@ TEST_F(AzureCredentialsTest, ASasTokenBecomesPartOfTheQuery) {
 }
 
 TEST_F(AzureCredentialsTest, ATokenIsNotSentInTheClear) {
-  const auto found = find({{"AZURE_STORAGE_BLOB_ENDPOINT", "http://store.example/acc"}});
-  HttpRequest request;
-  const Status sent = found->authorize(request, /*refresh=*/false);
-  ASSERT_FALSE(sent);
-  EXPECT_EQ(sent.error().code, Code::failed_precondition);
-  EXPECT_THAT(sent.error().message, HasSubstr("https://"));
+  for (const char* endpoint : {"http://store.example/acc", "http://127.0.0.1.example/acc"}) {
+    const auto found = find({{"AZURE_STORAGE_BLOB_ENDPOINT", endpoint}});
+    HttpRequest request;
+    const Status sent = found->authorize(request, /*refresh=*/false);
+    ASSERT_FALSE(sent) << endpoint;
+    EXPECT_EQ(sent.error().code, Code::failed_precondition) << sent.error().message;
+    EXPECT_THAT(sent.error().message, HasSubstr("in the clear; use an https://"));
+  }
 }
 
 }  // namespace

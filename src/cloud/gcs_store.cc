@@ -12,7 +12,9 @@
 #include "cloud/gcs_json.h"
 #include "cloud/gcs_read.h"
 #include "cloud/gcs_upload.h"
+#include "cloud/safe_url.h"
 #include "cloud/whole_list.h"
+#include "core/web_request.h"
 
 namespace tern {
 namespace {
@@ -194,13 +196,21 @@ Result<std::unique_ptr<Bucket>> open_gcs(const StoreAddress& address,
   };
   ASSIGN_OR_RETURN(GoogleIdentity identity, find_google_identity(surroundings));
   const std::string emulator = variable("STORAGE_EMULATOR_HOST");
+  const std::string endpoint = endpoint_of(emulator);
+  if (identity.kind != GoogleIdentity::Kind::anonymous && !is_safe_for_secrets(endpoint)) {
+    return fail(Code::failed_precondition,
+                fmt::format("a token of Google's is not sent to {} in the clear; use an https:// "
+                            "address in STORAGE_EMULATOR_HOST, or unset "
+                            "GOOGLE_APPLICATION_CREDENTIALS to go there without one",
+                            shown_url(endpoint)));
+  }
   std::string project = variable("GOOGLE_CLOUD_PROJECT");
   if (project.empty()) project = identity.project;
   if (project.empty() && !emulator.empty()) project = "emulator";
   auto credentials = std::make_unique<GoogleCredentials>(
       std::move(identity), surroundings.certificates, transport.clock());
   auto connection =
-      std::make_unique<GcsConnection>(endpoint_of(emulator), address.bucket, std::move(credentials), transport);
+      std::make_unique<GcsConnection>(endpoint, address.bucket, std::move(credentials), transport);
   return std::make_unique<GcsStore>(std::move(connection), project, options);
 }
 

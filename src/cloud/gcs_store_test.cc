@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 
 #include "cloud/gcs_connection.h"
 #include "cloud/test_gcs_bucket.h"
@@ -14,6 +16,7 @@ namespace {
 
 using Request = ScriptedGcs::Request;
 using Reply = ScriptedGcs::Reply;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -66,6 +69,39 @@ TEST(GcsStore, AListingOfTooManyPagesIsCorrupt) {
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().code, Code::corrupt);
   EXPECT_EQ(gcs.requests().size(), 3U);
+}
+
+// A service account's key for an emulator elsewhere: its token would be anybody's on the way.
+TEST(GcsStore, ATokenIsNotSentInTheClear) {
+  const std::string file = testing::TempDir() + "gcs_store_test.key.json";
+  std::ofstream(file) << R"({"type":"authorized_user","client_id":"c","client_secret":"s",)"
+                      << R"("refresh_token":"r"})";
+  SimClock clock;
+  const auto http = HttpClient::create({}).value();
+  CloudTransport transport(*http, clock, {}, 1);
+  const auto opened = [&](const std::string& endpoint, bool with_key) {
+    return open_gcs({.kind = StoreAddress::Kind::gcs, .bucket = "bucket"},
+                    {.variable = [&](const std::string& name) -> std::optional<std::string> {
+                      if (name == "STORAGE_EMULATOR_HOST") return endpoint;
+                      if (name == "GOOGLE_APPLICATION_CREDENTIALS" && with_key) return file;
+                      return std::nullopt;
+                    }},
+                    transport, {});
+  };
+  for (const char* endpoint :
+       {"http://remote:4443", "remote", "http://127.0.0.1.example", "http://127.0.0.1:1@remote"}) {
+    const auto refused = opened(endpoint, /*with_key=*/true);
+    ASSERT_FALSE(refused) << endpoint;
+    EXPECT_EQ(refused.error().code, Code::failed_precondition);
+    EXPECT_THAT(refused.error().message, AllOf(HasSubstr("in the clear"), HasSubstr("https://"),
+                                               HasSubstr("STORAGE_EMULATOR_HOST")));
+    EXPECT_TRUE(opened(endpoint, /*with_key=*/false)) << endpoint;
+  }
+  for (const char* endpoint : {"https://remote:4443", "http://127.0.0.1:4443", "localhost:4443",
+                               "http://[::1]:4443/", ""}) {
+    EXPECT_TRUE(opened(endpoint, /*with_key=*/true)) << endpoint;
+  }
+  std::filesystem::remove(file);
 }
 
 TEST(GcsStore, RemovingTriesAllAndTellsTheFirstFailure) {

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cloud/gcs_json.h"
+#include "cloud/safe_url.h"
 #include "core/metadata_endpoint.h"
 #include "core/system_files.h"
 
@@ -22,14 +23,6 @@ constexpr const char* kFileVariable = "GOOGLE_APPLICATION_CREDENTIALS";
 // Set to nothing is as good as not set.
 std::string variable_of(const CloudSurroundings& surroundings, const std::string& name) {
   return surroundings.variable ? surroundings.variable(name).value_or("") : "";
-}
-
-// Keys and refresh tokens are sent there, so it is encrypted, or stays on this machine.
-bool is_safe_url(const std::string& url) {
-  for (const char* beginning : {"https://", "http://127.0.0.1:", "http://localhost:"}) {
-    if (url.starts_with(beginning)) return true;
-  }
-  return false;
 }
 
 Error no_credentials_file(const std::string& path, const std::string& why) {
@@ -98,7 +91,8 @@ Result<GoogleIdentity> parse_google_identity(BytesView text, const std::string& 
                             "key of a service account, or 'gcloud auth application-default login'",
                             path, printable_line(type).substr(0, 60)));
   }
-  if (!is_safe_url(identity.token_url)) {
+  // Keys and refresh tokens are sent there.
+  if (!is_safe_for_secrets(identity.token_url)) {
     return no_credentials_file(path, "its 'token_uri' is no https address");
   }
   return identity;
