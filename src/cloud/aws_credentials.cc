@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kRefreshBeforeMs = 5 * 60'000;
 constexpr Milliseconds kRefreshEvery{30'000};
+constexpr Milliseconds kPauseWithoutKeys{2'000};
 constexpr std::string_view kAdvice =
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, run `aws configure`, or give this machine a "
     "role";
@@ -162,13 +163,19 @@ Status AwsCredentials::make_current(bool refresh) {
       found_ && found_->expires_unix_ms && *found_->expires_unix_ms - now < kRefreshBeforeMs;
   const bool asked = refresh && clock_.now() - loaded_at_ >= kRefreshEvery;
   if (found_ && !due && !asked) return {};
+  const bool still_hold = due && !refresh && *found_->expires_unix_ms > now;
+  const Nanoseconds pause = still_hold ? kRefreshEvery : kPauseWithoutKeys;
+  const bool asks = !problem_ || clock_.now() - failed_at_ >= pause;
+  if (!asks) return still_hold ? Status() : *problem_;
   Result<Found> loaded = load();
+  problem_.reset();
   if (loaded) {
     found_ = std::move(loaded).value();
     loaded_at_ = clock_.now();
     return {};
   }
-  const bool still_hold = due && !refresh && *found_->expires_unix_ms > now;
+  failed_at_ = clock_.now();
+  if (loaded.error().code == Code::unavailable) problem_ = loaded.error();
   if (still_hold) return {};
   return loaded.error();
 }
@@ -225,6 +232,9 @@ Result<AwsCredentials::Found> AwsCredentials::load_from_instance() {
     return Found{std::move(role->keys), role->expires_unix_ms,
                  fmt::format("the instance's role {}", role->role)};
   }
+  const Code code = role.error().code;
+  const bool was_there = found_.has_value() && code == Code::not_found;
+  if (code == Code::unavailable || was_there) return fail(Code::unavailable, role.error().message);
   // Nobody there is the rule outside AWS, and somebody else happens: what helps is to know where
   // else there was nothing.
   return nothing_found(looked_, role.error().message);

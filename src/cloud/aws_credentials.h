@@ -31,6 +31,8 @@ class AwsCredentials {
   // store says that the last ones have expired; files are read and services asked anew, but not
   // twice within 30 seconds, as many requests in flight learn of it together. Errors are
   // those of aws_metadata.h; `failed_precondition`, with where it looked, if nothing was found.
+  // While a role's service does not answer, it is asked every 30 seconds as long as the old keys
+  // hold, and every 2 seconds after that.
   Result<AwsKeys> keys(bool refresh);
 
   // "access key ending in MPLE of profile 'default' in /x/.aws/credentials". May block as keys().
@@ -49,10 +51,10 @@ class AwsCredentials {
   static Result<Source> find_source(const CloudSurroundings& surroundings,
                                     const AwsProfile& profile);
   Status make_current(bool refresh) REQUIRES(mutex_);
-  Result<Found> load();
+  Result<Found> load() REQUIRES(mutex_);
   Result<Found> load_from_profile();
   Result<Found> load_from_container();
-  Result<Found> load_from_instance();
+  Result<Found> load_from_instance() REQUIRES(mutex_);
 
   const CloudSurroundings surroundings_;
   Clock& clock_;
@@ -62,6 +64,9 @@ class AwsCredentials {
   Mutex mutex_;
   std::optional<Found> found_ GUARDED_BY(mutex_);
   Nanoseconds loaded_at_ GUARDED_BY(mutex_){0};
+  // A service that is away is asked again after a while, not by each of many callers in turn.
+  std::optional<Error> problem_ GUARDED_BY(mutex_);
+  Nanoseconds failed_at_ GUARDED_BY(mutex_){0};
 };
 
 }  // namespace tern

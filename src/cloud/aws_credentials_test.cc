@@ -154,6 +154,7 @@ class InstanceRoleTest : public AwsCredentialsTest {
 
   Reply serve(const Request& request) {
     const int status = status_;
+    if (status == 0) return {.bytes = "", .then = Reply::Then::close};
     if (status != 200) return {TestWebServer::answer(status)};
     if (request.target == "/latest/api/token") {
       const bool good = request.method == "PUT" &&
@@ -197,7 +198,44 @@ TEST_F(InstanceRoleTest, OldKeysAreUsedUntilTheirEndWhenNewOnesCannotBeHad) {
   clock_.advance(std::chrono::minutes(4));
   EXPECT_FALSE(credentials->keys(/*refresh=*/false));
   status_ = 200;
+  clock_.advance(std::chrono::seconds(3));
   EXPECT_EQ(credentials->keys(/*refresh=*/false)->access_key_id, "role-2");
+}
+
+// Else every request would ask in vain, one after another.
+TEST_F(InstanceRoleTest, WhileOldKeysHoldNewOnesAreAskedForEveryHalfMinute) {
+  const auto credentials = found();
+  ASSERT_TRUE(credentials->keys(/*refresh=*/false));
+  status_ = 500;
+  clock_.advance(std::chrono::minutes(56));
+  const auto asks = [&] {
+    const size_t before = server_.requests().size();
+    EXPECT_EQ(credentials->keys(/*refresh=*/false)->access_key_id, "role-1");
+    return server_.requests().size() - before;
+  };
+  EXPECT_GT(asks(), 0U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(asks(), 0U);
+  clock_.advance(std::chrono::seconds(31));
+  EXPECT_GT(asks(), 0U);
+  status_ = 200;
+  EXPECT_EQ(asks(), 0U);
+  clock_.advance(std::chrono::seconds(31));
+  EXPECT_EQ(credentials->keys(/*refresh=*/false)->access_key_id, "role-2");
+}
+
+TEST_F(InstanceRoleTest, AServiceThatIsThereAndDoesNotAnswerNowIsUnavailable) {
+  for (const int status : {500, 503, 429}) {
+    status_ = status;
+    const Error error = problem();
+    EXPECT_EQ(error.code, Code::unavailable) << status;
+    EXPECT_THAT(error.message, HasSubstr(fmt::format("status {}", status)));
+  }
+  status_ = 200;
+  const auto credentials = found();
+  ASSERT_TRUE(credentials->keys(/*refresh=*/false));
+  status_ = 0;  // nothing but a closed connection
+  clock_.advance(std::chrono::minutes(61));
+  EXPECT_EQ(credentials->keys(/*refresh=*/false).error().code, Code::unavailable);
 }
 
 TEST_F(InstanceRoleTest, NoProxySeesTheKeys) {
@@ -222,7 +260,7 @@ TEST_F(InstanceRoleTest, OfManyThreadsOneFetches) {
 }
 
 TEST_F(InstanceRoleTest, AMachineWithoutARoleIsToldSo) {
-  for (const int status : {404, 403, 500}) {
+  for (const int status : {404, 403}) {
     status_ = status;
     const Error error = problem();
     EXPECT_EQ(error.code, Code::failed_precondition);

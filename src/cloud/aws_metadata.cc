@@ -154,6 +154,9 @@ Result<AwsRoleKeys> fetch_instance_keys(const std::string& endpoint, Clock& cloc
                               .url = endpoint + "/latest/api/token",
                               .headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}}};
   Result<HttpAnswer> token = ask(*http, for_token, clock);
+  if (!token && token.error().code == Code::unavailable) {
+    return fail(Code::not_found, token.error().at(service).message);
+  }
   if (!token) return token.error().at(service);
   if (token->status != 200) return refusal(token->status, service);
   if (token->body.empty() || !is_header_text(token->body)) {

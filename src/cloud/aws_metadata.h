@@ -28,12 +28,12 @@ struct ContainerService {
 Status check_container_url(const std::string& url);
 
 // Each sends a few small requests on a connection of its own, past all proxies, and blocks for a
-// few seconds at most: 1 to connect, 2 without a byte. `unavailable`: nothing answers there (as
-// everywhere outside AWS); `failed_precondition`: it answers that there is no role;
-// `permission_denied`; `corrupt`.
+// few seconds at most: 1 to connect, 2 without a byte. `unavailable`: no answer, 5xx or 429;
+// `failed_precondition`: it answers that there is no role; `permission_denied`; `corrupt`.
 Result<AwsRoleKeys> fetch_container_keys(const ContainerService& service, Clock& clock);
 // By IMDSv2: with a token, so that no request that a program was tricked into gets keys.
-// `endpoint` is "http://169.254.169.254" on an instance.
+// `endpoint` is "http://169.254.169.254" on an instance. `not_found`: nothing answers at all, as
+// everywhere outside AWS.
 Result<AwsRoleKeys> fetch_instance_keys(const std::string& endpoint, Clock& clock);
 
 // {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"}, as both services answer.

@@ -13,9 +13,11 @@ constexpr std::string_view kResource = "https://storage.azure.com/";
 constexpr char kMetadataHost[] = "http://169.254.169.254";
 constexpr Milliseconds kRenewBefore{5 * 60'000};
 constexpr Milliseconds kAskAgainAfter{30'000};
+constexpr Milliseconds kPauseWithoutToken{2'000};
 // A token that says more is still renewed after this; Azure's live for a day at most.
 constexpr int64_t kLifetimeMaxS = 7 * 86'400;
 constexpr int kAttempts = 3;
+constexpr int kAttemptsUnknown = 2;  // outside Azure each takes the connect limit
 
 std::string variable(const CloudSurroundings& surroundings, const char* name) {
   return surroundings.variable ? surroundings.variable(name).value_or("") : "";
@@ -103,8 +105,10 @@ ManagedIdentity::ManagedIdentity(TokenSource source, Clock& clock)
 Result<std::string> ManagedIdentity::token(bool refresh) {
   MutexLock lock(mutex_);
   const Nanoseconds now = clock_.now();
-  const bool asked_lately = asked_at_ && now - *asked_at_ < kAskAgainAfter;
   const bool holds = !token_.empty() && now < ends_at_;
+  const bool is_away = problem_ && problem_->code == Code::unavailable;
+  const Milliseconds pause = is_away && !holds ? kPauseWithoutToken : kAskAgainAfter;
+  const bool asked_lately = asked_at_ && now - *asked_at_ < pause;
   if (holds && (asked_lately || (!refresh && now < ends_at_ - kRenewBefore))) return token_;
   if (asked_lately && problem_) return *problem_;
   const Result<AccessToken> fresh = ask();
@@ -146,11 +150,15 @@ Result<HttpAnswer> ManagedIdentity::ask_until_answered() {
   for (int attempt = 1;; ++attempt) {
     Result<HttpAnswer> answer = http_->send(
         {.url = source_.url, .headers = {source_.header}, .answer_bytes_max = int64_t{1} << 20});
-    if (!answer) {
-      return fail(Code::failed_precondition,
+    has_answered_ = has_answered_ || answer;
+    const int attempts = has_answered_ ? kAttempts : kAttemptsUnknown;
+    const bool may_help =
+        answer ? asks_for_patience(answer->status) : answer.error().code == Code::unavailable;
+    if (!answer && (!may_help || attempt == attempts)) {
+      return fail(has_answered_ ? answer.error().code : Code::failed_precondition,
                   fmt::format("{} does not answer ({})", source_.shown, answer.error().message));
     }
-    if (!asks_for_patience(answer->status) || attempt == kAttempts) return answer;
+    if (!may_help || attempt == attempts) return answer;
     clock_.wait_for(Milliseconds(300) * attempt, {});
   }
 }

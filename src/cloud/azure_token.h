@@ -41,7 +41,8 @@ class ManagedIdentity {
   ManagedIdentity(TokenSource source, Clock& clock);
 
   // Blocks for a few seconds at most, mostly not at all. `refresh` asks for another one, but not
-  // within 30 seconds of the last time. `failed_precondition`: there is no such service here;
+  // within 30 seconds of the last time (2, where there is none that holds and the service did not
+  // answer). `failed_precondition`: there is no such service here;
   // `permission_denied`: it has no identity for us; `unavailable`; `corrupt`.
   Result<std::string> token(bool refresh);
 
@@ -60,6 +61,7 @@ class ManagedIdentity {
   Nanoseconds ends_at_ GUARDED_BY(mutex_){0};
   std::optional<Nanoseconds> asked_at_ GUARDED_BY(mutex_);
   std::optional<Error> problem_ GUARDED_BY(mutex_);  // of the last time
+  bool has_answered_ GUARDED_BY(mutex_) = false;     // so that there is such a service here
 };
 
 }  // namespace tern

@@ -152,6 +152,24 @@ TEST_F(ManagedIdentityTest, ABusyServiceIsAskedThreeTimes) {
   EXPECT_EQ(asked_, 3);
 }
 
+TEST_F(ManagedIdentityTest, AServiceThatIsThereAndDoesNotAnswerNowIsUnavailable) {
+  EXPECT_EQ(identity_.token(/*refresh=*/false).value(), "token1");
+  asked_ = 0;
+  answer_ = Answer{.body = "cut", .cut_after = 1};
+  clock_.advance(std::chrono::minutes(61));
+  const auto token = identity_.token(/*refresh=*/false);
+  ASSERT_FALSE(token);
+  EXPECT_EQ(token.error().code, Code::unavailable);
+  EXPECT_GE(asked_, 3);
+  // Soon asked again, but not by each of many.
+  asked_ = 0;
+  answer_.reset();
+  EXPECT_FALSE(identity_.token(/*refresh=*/false));
+  EXPECT_EQ(asked_, 0);
+  clock_.advance(std::chrono::seconds(3));
+  EXPECT_TRUE(identity_.token(/*refresh=*/false));
+}
+
 TEST_F(ManagedIdentityTest, AMachineWithoutAnIdentityIsToldWhatToDo) {
   answer_ = Answer{.status = 400, .body = R"({"error":"invalid_request"})"};
   const auto token = identity_.token(/*refresh=*/false);

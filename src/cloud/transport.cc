@@ -120,14 +120,16 @@ class CloudTransport::Attempts {
  private:
   // True if there is an answer to return; an error if no other attempt could help.
   Result<bool> try_once() {
-    const bool refresh = std::exchange(wants_tokens_, false);
-    ASSIGN_OR_RETURN(const HttpRequest made, request_.make(refresh));
+    const bool refresh = std::exchange(wants_tokens_, false) || std::exchange(lacks_tokens_, false);
     ++attempts_;
+    asked_wait_ = Milliseconds(0);
+    const Result<HttpRequest> request = request_.make(refresh);
+    if (!request) return not_made(request.error(), refresh);
+    const HttpRequest& made = *request;
     is_write_ = made.method != "GET" && made.method != "HEAD";
     Pace& pace = *transport_.pace_;
     const int64_t entered = pace.enter();
     Result<HttpAnswer> answer = transport_.http_.send(made);
-    asked_wait_ = Milliseconds(0);
     if (!answer) {
       pace.leave(entered, Pace::Outcome::failed);
       last_error_ = answer.error();
@@ -149,6 +151,16 @@ class CloudTransport::Attempts {
     if (verdict != Verdict::new_tokens) return verdict == Verdict::done;
     wants_tokens_ = !std::exchange(had_tokens_, true);
     return !wants_tokens_;
+  }
+
+  // A metadata service that is away for a moment ends no run.
+  Result<bool> not_made(const Error& problem, bool refresh) {
+    last_error_ = problem;
+    cause_ = problem.message;
+    answer_.reset();  // what it said before is not why this fails
+    lacks_tokens_ = refresh;
+    if (problem.code != Code::unavailable) return problem;
+    return false;
   }
 
   // Before the next attempt. False if there is no time left for one.
@@ -197,8 +209,9 @@ class CloudTransport::Attempts {
   const Nanoseconds began_;
   int64_t attempts_ = 0;
   int pauses_ = 0;
-  bool is_write_ = false;
+  bool is_write_ = true;  // until one could be made
   bool wants_tokens_ = false;
+  bool lacks_tokens_ = false;  // those that it wanted could not be had
   bool had_tokens_ = false;
   Milliseconds asked_wait_{0};
   std::optional<HttpAnswer> answer_;  // the last one

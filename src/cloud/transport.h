@@ -50,9 +50,10 @@ class CloudTransport {
                  TellPeople tell = {}, OnSent on_sent = {});
 
   // Blocks, at most a little longer than the deadline: an attempt whose bytes move is let finish,
-  // and a Retry-After beyond the deadline is not waited for. Errors are those of HttpClient and of
-  // `make`; after the deadline the last answer is returned if there was one, else `unavailable`
-  // with the last cause and how often and how long it was tried.
+  // and a Retry-After beyond the deadline is not waited for. `make` is tried again, too, while it
+  // is `unavailable`. Errors are those of HttpClient and of `make`; after the deadline the last
+  // answer is returned if there was one, else `unavailable` with the last cause and how often and
+  // how long.
   Result<HttpAnswer> send(const CloudRequest& request);
   // All of them, at most in_flight_max at once (fewer after throttling); answers in their order.
   std::vector<Result<HttpAnswer>> send_all(std::span<const CloudRequest> requests);

@@ -253,6 +253,42 @@ TEST_F(TransportTest, WhatNoRepetitionHelpsIsToldAtOnce) {
   EXPECT_EQ(clock_.now(), Nanoseconds(0));
 }
 
+// As while a metadata service is away for a moment: it ends no run.
+TEST_F(TransportTest, TokensThatCannotBeHadJustNowAreWaitedFor) {
+  CloudRequest late = request();
+  int asked = 0;
+  std::vector<bool> refreshed;
+  late.make = [&](bool refresh) -> Result<HttpRequest> {
+    refreshed.push_back(refresh);
+    const int now = ++asked;
+    if (now <= 3 || now == 5) return fail(Code::unavailable, "no token just now");
+    return HttpRequest{.method = "PUT", .url = server_.url()};
+  };
+  {
+    MutexLock lock(mutex_);
+    replies_ = {{.bytes = answer(401)}, {.bytes = answer(200)}};
+  }
+  const Result<HttpAnswer> got = transport_->send(late);
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->status, 200);
+  // The fourth is sent and refused; the new tokens are asked for until they are there.
+  EXPECT_THAT(refreshed, ElementsAre(false, false, false, false, true, true));
+  EXPECT_GT(clock_.now(), Nanoseconds(0));
+
+  // For as long as anything is.
+  late.make = [&](bool) -> Result<HttpRequest> { return fail(Code::unavailable, "no token"); };
+  began_ = clock_.now();
+  const Result<HttpAnswer> none = transport_->send(late);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::unavailable);
+  EXPECT_THAT(none.error().message, HasSubstr("no token"));
+  EXPECT_EQ(elapsed(), std::chrono::seconds(120));
+  // And then only shortly, until something works.
+  began_ = clock_.now();
+  ASSERT_FALSE(transport_->send(late));
+  EXPECT_EQ(elapsed(), std::chrono::seconds(2));
+}
+
 TEST(TransportTogether, AnswersComeInTheirOrder) {
   SimClock clock;
   std::atomic<int> at_once = 0;
