@@ -18,6 +18,10 @@ namespace {
 // many objects in turn, and the wait for a service that is away need not be paid for each.
 constexpr Milliseconds kAwayDeadline{2'000};
 constexpr Milliseconds kTellAfter{5'000};  // somebody may be waiting
+// An attempt that lasted longer has moved bytes, or it had been ended as one that cannot connect
+// (10 s) or stalls (30 s): so it is no sign of a service that is away.
+constexpr Milliseconds kMovedAfter{45'000};
+constexpr int kLongAttemptsMax = 5;
 
 // "120" or "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 10.2.3); zero for what is neither.
 Milliseconds retry_after(const HttpAnswer& answer, int64_t now_unix_ms) {
@@ -112,9 +116,10 @@ class CloudTransport::Attempts {
       break;
     }
     if (answer_) return std::move(*answer_);
+    const std::string times = attempts_ == 1 ? "once" : fmt::format("{} times", attempts_);
     return fail(last_error_.code,
-                fmt::format("tried {} times in {:.0f} s without an answer, and the last time: {}",
-                            attempts_, to_seconds(elapsed()), last_error_.message));
+                fmt::format("tried {} in {:.0f} s without an answer, and the last time: {}", times,
+                            to_seconds(transport_.clock_.now() - began_), last_error_.message));
   }
 
  private:
@@ -128,8 +133,12 @@ class CloudTransport::Attempts {
     const HttpRequest& made = *request;
     is_write_ = made.method != "GET" && made.method != "HEAD";
     Pace& pace = *transport_.pace_;
+    const Nanoseconds before = transport_.clock_.now();
     const int64_t entered = pace.enter();
+    const Nanoseconds sent_at = transport_.clock_.now();
+    not_counted_ += sent_at - before;  // the others' time
     Result<HttpAnswer> answer = transport_.http_.send(made);
+    forgive_if_long(transport_.clock_.now() - sent_at);
     if (!answer) {
       pace.leave(entered, Pace::Outcome::failed);
       last_error_ = answer.error();
@@ -161,6 +170,13 @@ class CloudTransport::Attempts {
     lacks_tokens_ = refresh;
     if (problem.code != Code::unavailable) return problem;
     return false;
+  }
+
+  void forgive_if_long(Nanoseconds took) {
+    const bool is_given_up_soon = is_write_ && transport_.pace_->is_away();
+    if (took < kMovedAfter || is_given_up_soon || long_attempts_ == kLongAttemptsMax) return;
+    ++long_attempts_;
+    not_counted_ += took;
   }
 
   // Before the next attempt. False if there is no time left for one.
@@ -202,13 +218,16 @@ class CloudTransport::Attempts {
     if (was_told && transport_.tell_) transport_.tell_("the store answers again");
   }
 
-  Nanoseconds elapsed() const { return transport_.clock_.now() - began_; }
+  // That counts towards the deadline.
+  Nanoseconds elapsed() const { return transport_.clock_.now() - began_ - not_counted_; }
 
   CloudTransport& transport_;
   const CloudRequest& request_;
   const Nanoseconds began_;
   int64_t attempts_ = 0;
   int pauses_ = 0;
+  int long_attempts_ = 0;
+  Nanoseconds not_counted_{0};
   bool is_write_ = true;  // until one could be made
   bool wants_tokens_ = false;
   bool lacks_tokens_ = false;  // those that it wanted could not be had

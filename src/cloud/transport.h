@@ -49,11 +49,10 @@ class CloudTransport {
   CloudTransport(HttpClient& http, Clock& clock, const RetryPolicy& policy, int64_t in_flight_max,
                  TellPeople tell = {}, OnSent on_sent = {});
 
-  // Blocks, at most a little longer than the deadline: an attempt whose bytes move is let finish,
-  // and a Retry-After beyond the deadline is not waited for. `make` is tried again, too, while it
-  // is `unavailable`. Errors are those of HttpClient and of `make`; after the deadline the last
-  // answer is returned if there was one, else `unavailable` with the last cause and how often and
-  // how long.
+  // Blocks until the deadline, towards which neither the wait for others' requests counts nor five
+  // attempts of over 45 s; a Retry-After beyond it is not waited for. `make` is tried again, too,
+  // while it is `unavailable`. Errors are those of HttpClient and of `make`; at the deadline the
+  // last answer is returned if there was one, else `unavailable` with the last cause and how often.
   Result<HttpAnswer> send(const CloudRequest& request);
   // All of them, at most in_flight_max at once (fewer after throttling); answers in their order.
   std::vector<Result<HttpAnswer>> send_all(std::span<const CloudRequest> requests);

@@ -289,6 +289,84 @@ TEST_F(TransportTest, TokensThatCannotBeHadJustNowAreWaitedFor) {
   EXPECT_EQ(elapsed(), std::chrono::seconds(2));
 }
 
+// A part of 16 MiB takes longer than the deadline where it shares a slow link with fifteen others.
+TEST_F(TransportTest, AnAttemptThatMovedBytesForLongIsNotTheLast) {
+  const auto long_transfer = [&](int failures, Nanoseconds each, const Reply& failure) {
+    began_ = clock_.now();
+    made_before_ = made_;
+    std::atomic<int> left = failures;
+    TestWebServer slow([&, each](const Request&) -> Reply {
+      clock_.advance(each);
+      return left-- > 0 ? failure : Reply{.bytes = answer(200)};
+    });
+    CloudRequest part = request();
+    part.make = [&](bool) -> Result<HttpRequest> {
+      ++made_;
+      return HttpRequest{.method = "PUT", .url = slow.url(), .body = "the part"};
+    };
+    return transport_->send(part);
+  };
+  const Reply reset{.bytes = "", .then = Then::close};
+  for (const Reply& failure : {reset, Reply{.bytes = answer(503)}}) {
+    const Result<HttpAnswer> got = long_transfer(2, std::chrono::seconds(130), failure);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(got->status, 200);
+    EXPECT_EQ(attempts(), 3);
+  }
+  // Some such attempts, not any number.
+  const Result<HttpAnswer> never = long_transfer(1000, std::chrono::seconds(130), reset);
+  ASSERT_FALSE(never);
+  EXPECT_EQ(attempts(), 6);
+  EXPECT_THAT(never.error().message, HasSubstr("tried 6 times in 78"));
+  ASSERT_TRUE(send({{.bytes = answer(200)}}));
+  // Shorter ones may have been silence.
+  ASSERT_FALSE(long_transfer(1000, std::chrono::seconds(40), reset));
+  EXPECT_LE(elapsed(), std::chrono::seconds(160));
+}
+
+TEST_F(TransportTest, OneAttemptIsToldAsOne) {
+  transport_ =
+      std::make_unique<CloudTransport>(*http_, clock_, RetryPolicy{.deadline = Milliseconds(0)}, 8);
+  const Result<HttpAnswer> got = send({{.bytes = "", .then = Then::close}});
+  ASSERT_FALSE(got);
+  EXPECT_THAT(got.error().message, HasSubstr("tried once in 0 s"));
+}
+
+// Fewer at once is what a throttle asks for; those that wait for their turn have not failed yet.
+TEST(TransportTogether, TheWaitForOnesTurnIsNotCounted) {
+  SimClock clock;
+  const auto http = HttpClient::create({});
+  ASSERT_TRUE(http);
+  CloudTransport transport(**http, clock, {}, 1);
+  std::atomic<int> made = 0;
+  std::atomic<int> seen = 0;
+  TestWebServer server([&](const Request&) -> Reply {
+    const int now = ++seen;
+    if (now == 1) {
+      while (made < 2) std::this_thread::yield();  // the other is about to wait
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+      clock.advance(std::chrono::seconds(130));
+    }
+    if (now == 2) return {.bytes = "", .then = Then::close};
+    return {.bytes = answer(200)};
+  });
+  const CloudRequest request = {
+      .make = [&](bool) -> Result<HttpRequest> {
+        ++made;
+        return HttpRequest{.method = "PUT", .url = server.url(), .body = "x"};
+      },
+      .judge = [](const HttpAnswer& got) { return judge_status(got.status); }};
+  const auto send = [&] {
+    const Result<HttpAnswer> got = transport.send(request);
+    EXPECT_TRUE(got) << got.error().message;
+  };
+  {
+    const std::jthread one(send);
+    const std::jthread other(send);
+  }
+  EXPECT_EQ(seen, 3);
+}
+
 TEST(TransportTogether, AnswersComeInTheirOrder) {
   SimClock clock;
   std::atomic<int> at_once = 0;
