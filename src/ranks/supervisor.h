@@ -84,6 +84,7 @@ class Supervisor {
   void begin_work();
   void begin_standby();
   bool has_standby() const;
+  bool another_comes_first() const;
   bool has_seen_end() const;
   void dismiss_standby();
   bool is_over();
