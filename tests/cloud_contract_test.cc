@@ -146,20 +146,21 @@ TEST_P(ObjectStoreContract, TwentyRacesOfEightTakersHaveOneHolderEach) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cloud, ObjectStoreContract,
-                         testing::Values(maker_of(ServerKind::versitygw, Way::direct),
-                                         maker_of(ServerKind::versitygw, Way::through_faults),
-                                         maker_of(ServerKind::azurite, Way::direct),
-                                         maker_of(ServerKind::azurite, Way::through_faults),
-                                         maker_of(ServerKind::fake_gcs, Way::direct),
-                                         maker_of(ServerKind::fake_gcs, Way::through_faults),
-                                         maker_of(ServerKind::strict_gcs, Way::direct),
-                                         maker_of(ServerKind::strict_gcs, Way::through_faults),
-                                         maker_of(ServerKind::radosgw, Way::direct),
-                                         maker_of(ServerKind::radosgw, Way::through_faults)),
-                         [](const testing::TestParamInfo<StoreMaker>& param) {
-                           return param.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Cloud, ObjectStoreContract,
+    testing::Values(maker_of(ServerKind::versitygw, Way::direct),
+                    maker_of(ServerKind::versitygw, Way::through_faults),
+                    maker_of(ServerKind::versitygw_as_aws, Way::direct),
+                    maker_of(ServerKind::versitygw_as_aws, Way::through_faults),
+                    maker_of(ServerKind::azurite, Way::direct),
+                    maker_of(ServerKind::azurite, Way::through_faults),
+                    maker_of(ServerKind::fake_gcs, Way::direct),
+                    maker_of(ServerKind::fake_gcs, Way::through_faults),
+                    maker_of(ServerKind::strict_gcs, Way::direct),
+                    maker_of(ServerKind::strict_gcs, Way::through_faults),
+                    maker_of(ServerKind::radosgw, Way::direct),
+                    maker_of(ServerKind::radosgw, Way::through_faults)),
+    [](const testing::TestParamInfo<StoreMaker>& param) { return param.param.name; });
 
 TEST(CloudPlaces, AServerThatIgnoresCreateOnlyIsRefused) {
   if (const auto missing = StoreServer::missing(ServerKind::s3rver); !missing.empty()) {

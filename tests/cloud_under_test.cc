@@ -28,7 +28,8 @@ bool is_part_of_an_upload(const WireRequest& request) {
 
 WirePlan plan_for(ServerKind kind) {
   return [share = faulty_share(kFaultyEvery, kFaultSeed), kind](const WireRequest& request) {
-    const bool is_spared = (kind == ServerKind::versitygw && is_too_long_for_versitygw(request)) ||
+    const bool is_versitygw = kind == ServerKind::versitygw || kind == ServerKind::versitygw_as_aws;
+    const bool is_spared = (is_versitygw && is_too_long_for_versitygw(request)) ||
                            (kind == ServerKind::fake_gcs && is_part_of_an_upload(request));
     return is_spared ? WireStep{} : share(request);
   };
@@ -71,6 +72,7 @@ std::string name_of(ServerKind kind, Way way) {
   std::string name;
   switch (kind) {
     case ServerKind::versitygw: name = "Versitygw"; break;
+    case ServerKind::versitygw_as_aws: name = "VersitygwAsAws"; break;
     case ServerKind::azurite: name = "Azurite"; break;
     case ServerKind::fake_gcs: name = "FakeGcs"; break;
     case ServerKind::strict_gcs: name = "StrictGcs"; break;

@@ -29,7 +29,8 @@ std::string variable_or(const char* name, const std::string& otherwise) {
 
 std::string program_of(ServerKind kind) {
   switch (kind) {
-    case ServerKind::versitygw: return "versitygw";
+    case ServerKind::versitygw:
+    case ServerKind::versitygw_as_aws: return "versitygw";
     case ServerKind::azurite: return "azurite-blob";
     case ServerKind::fake_gcs: return "fake-gcs-server";
     case ServerKind::strict_gcs: return TERN_SOURCE_DIR "/tests/strict_gcs.py";
@@ -137,9 +138,12 @@ Process::Start StoreServer::command() const {
   }
   switch (start_.kind) {
     case ServerKind::versitygw:
+    case ServerKind::versitygw_as_aws:
       fs::create_directory(folder() / "data");
       start.environment = {{"ROOT_ACCESS_KEY", kAccessKey}, {"ROOT_SECRET_KEY", kSecretKey}};
-      add({"--port", "127.0.0.1:" + port, "--keep-alive", "--quiet", "posix"});
+      add({"--port", "127.0.0.1:" + port, "--keep-alive", "--quiet"});
+      if (start_.kind == ServerKind::versitygw_as_aws) add({"--virtual-domain", "localhost"});
+      add({"posix"});
       if (!has_attributes(folder())) {
         fs::create_directory(folder() / "meta");
         add({"--sidecar", (folder() / "meta").string()});
@@ -209,6 +213,13 @@ Variables StoreServer::variables() const {
               {"AWS_ACCESS_KEY_ID", "S3RVER"},
               {"AWS_SECRET_ACCESS_KEY", "S3RVER"},
               {"AWS_REGION", "us-east-1"}};
+    case ServerKind::versitygw_as_aws:
+      return {{"AWS_ENDPOINT_URL", "http://localhost" + url().substr(url().rfind(':'))},
+              {"AWS_ACCESS_KEY_ID", kAccessKey},
+              {"AWS_SECRET_ACCESS_KEY", kSecretKey},
+              {"AWS_REGION", "us-east-1"},
+              {"AWS_S3_ADDRESSING_STYLE", "virtual"},
+              {"AWS_REQUEST_CHECKSUM_CALCULATION", "when_supported"}};
     case ServerKind::versitygw:
     case ServerKind::radosgw: break;
   }

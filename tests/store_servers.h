@@ -15,6 +15,7 @@ namespace tern {
 
 enum class ServerKind {
   versitygw,
+  versitygw_as_aws,  // spoken to as AWS is: the bucket in the host's name, CRC-32C for the body
   azurite,
   fake_gcs,
   strict_gcs,       // ours, in Python: what fake_gcs is too kind to check
