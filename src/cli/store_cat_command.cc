@@ -63,7 +63,7 @@ Result<int> store_cat_command(const Surroundings& surroundings, const Arguments&
   if (!address) return kExitDone;
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, *address));
+  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, clock, *address));
   if (!all.has_single) {
     return fail(Code::not_found,
                 fmt::format("there is no object {}; `tern store ls` shows what is there",

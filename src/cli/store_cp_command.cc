@@ -122,10 +122,10 @@ Status refuse_taken_names(const Plan& plan, const std::string& prefix) {
                           taken.size() == 1 ? "" : fmt::format(", and {} more", taken.size() - 1)));
 }
 
-Result<Plan> make_plan(const Request& request, CloudDoor& door) {
+Result<Plan> make_plan(const Request& request, CloudDoor& door, Clock& clock) {
   Plan plan;
   ASSIGN_OR_RETURN(const StoreAddress from, parse_store_address(request.from));
-  ASSIGN_OR_RETURN(plan.from, find_objects(door, from));
+  ASSIGN_OR_RETURN(plan.from, find_objects(door, clock, from));
   ASSIGN_OR_RETURN(const std::vector<FoundObject> chosen, choose(plan.from, request));
   const bool is_single = !request.recursive || (chosen.size() == 1 && plan.from.has_single);
   ASSIGN_OR_RETURN(const std::string prefix, open_destination(request, is_single, door, plan));
@@ -184,7 +184,7 @@ Result<int> store_cp_command(const Surroundings& surroundings, const Arguments& 
                  {.part_bytes = move.part_bytes,
                   .in_flight_max = move.in_flight_max,
                   .on_sent = [&mapped](BytesView bytes) { mapped.let_go(bytes); }});
-  ASSIGN_OR_RETURN(Plan plan, make_plan(request, door));
+  ASSIGN_OR_RETURN(Plan plan, make_plan(request, door, clock));
 
   const Nanoseconds started = clock.now();
   const Status copied = with_progress(

@@ -69,7 +69,7 @@ Result<int> store_ls_command(const Surroundings& surroundings, const Arguments& 
   if (!address) return kExitDone;
   SystemClock clock;
   CloudDoor door(surroundings.cloud, clock, {}, kImpatient);
-  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, *address));
+  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, clock, *address));
   if (as_json) {
     nlohmann::json list = nlohmann::json::array();
     for (const FoundObject& each : all.found) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "cli/copy_progress.h"
 #include "cli/parse_or_help.h"
 #include "cloud/whole_list.h"
 #include "core/progress.h"
@@ -70,11 +71,17 @@ std::string describe_left_out(const std::vector<ObjectInfo>& left_out) {
       format_count(std::ssize(left_out), "object"), name);
 }
 
-Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address) {
+Result<FoundObjects> find_objects(CloudDoor& door, Clock& clock, const StoreAddress& address) {
   if (address.is_folder()) return find_files(door, address);
   FoundObjects all;
   ASSIGN_OR_RETURN(all.store, door.open_bucket(address));
-  ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, list_whole(*all.store, address.prefix));
+  Log log(clock, Level::info);
+  std::vector<ObjectInfo> objects;
+  RETURN_IF_ERROR(with_progress(
+      log, clock, {.what = "list", .unit = "objects"}, [&](const OnDone& on_done) -> Status {
+        ASSIGN_OR_RETURN(objects, list_whole(*all.store, address.prefix, on_done));
+        return {};
+      }));
   const std::string below = address.prefix.empty() ? "" : address.prefix + "/";
   for (const ObjectInfo& object : objects) {
     const bool is_there = object.name == address.prefix || object.name.starts_with(below);

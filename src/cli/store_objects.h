@@ -46,8 +46,8 @@ bool is_folder_mark(const ObjectInfo& object);
 // "3 objects with names that tern does not take (..., such as 'a//b')". REQUIRES: there is one.
 std::string describe_left_out(const std::vector<ObjectInfo>& left_out);
 
-// One listing. Nothing found is no error.
-Result<FoundObjects> find_objects(CloudDoor& door, const StoreAddress& address);
+// One listing, with its progress. Nothing found is no error.
+Result<FoundObjects> find_objects(CloudDoor& door, Clock& clock, const StoreAddress& address);
 
 // "64M", "110K", "1G", "5000": bytes, by 1024. `invalid`, naming the flag, for what is none, or is
 // outside of [min, max].

@@ -106,7 +106,7 @@ Status remove_all(ObjectStore& store, std::span<const std::string> names, const 
 Status remove_objects(CloudDoor& door, Clock& clock, const StoreAddress& address, bool recursive,
                       bool yes) {
   const std::string name = address.to_string();
-  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, address));
+  ASSIGN_OR_RETURN(const FoundObjects all, find_objects(door, clock, address));
   ASSIGN_OR_RETURN(const std::vector<std::string> doomed, choose(all, name, recursive));
   const std::string what =
       doomed.size() == 1 && !recursive

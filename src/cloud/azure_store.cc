@@ -45,9 +45,10 @@ class AzureStore final : public Bucket, public WholeList {
   }
   Result<ObjectInfo> stat(const std::string& name) override { return reader_.stat(name); }
   Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
-    return keep_our_names(list_whole(prefix));
+    return keep_our_names(list_whole(prefix, {}));
   }
-  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix) override;
+  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix,
+                                             const OnListed& on_listed) override;
   Status remove(const std::string& name) override { return remove_all({&name, 1}); }
   Status remove_all(std::span<const std::string> names) override;
 
@@ -73,7 +74,8 @@ Result<AzurePage> AzureStore::list_page(const std::string& prefix, const std::st
   return parse_azure_page(answer.body).at("list " + client_.credentials().endpoint());
 }
 
-Result<std::vector<ObjectInfo>> AzureStore::list_whole(const std::string& prefix) {
+Result<std::vector<ObjectInfo>> AzureStore::list_whole(const std::string& prefix,
+                                                       const OnListed& on_listed) {
   std::vector<ObjectInfo> all;
   const bool may_begin_a_name = prefix.empty() ||
                                 static_cast<unsigned char>(prefix.back()) >= 0x80 ||
@@ -86,6 +88,7 @@ Result<std::vector<ObjectInfo>> AzureStore::list_whole(const std::string& prefix
     for (ObjectInfo& info : page.objects) {
       if (info.name.starts_with(prefix)) all.push_back(std::move(info));
     }
+    if (on_listed) on_listed(std::ssize(page.objects));
     if (page.next.empty()) {
       // Azure's order is not that of bytes.
       std::sort(all.begin(), all.end(),

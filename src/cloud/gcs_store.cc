@@ -76,10 +76,11 @@ class GcsStore final : public Bucket, public WholeList {
   }
 
   Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
-    return keep_our_names(list_whole(prefix));
+    return keep_our_names(list_whole(prefix, {}));
   }
 
-  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix) override {
+  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix,
+                                             const OnListed& on_listed) override {
     const std::string path =
         connection_->bucket_path() +
         "/o?fields=kind,nextPageToken,items(name,size)&maxResults=1000&prefix=" +
@@ -95,6 +96,7 @@ class GcsStore final : public Bucket, public WholeList {
       for (const GcsObject& object : page->objects) {
         if (object.name.starts_with(prefix)) found.push_back({object.name, object.size_bytes});
       }
+      if (on_listed) on_listed(std::ssize(page->objects));
       if (page->next.empty()) {
         std::sort(found.begin(), found.end(),
                   [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });

@@ -79,9 +79,10 @@ class S3Bucket final : public Bucket, public WholeList {
   }
 
   Result<std::vector<ObjectInfo>> list(const std::string& prefix) override {
-    return keep_our_names(list_whole(prefix));
+    return keep_our_names(list_whole(prefix, {}));
   }
-  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix) override;
+  Result<std::vector<ObjectInfo>> list_whole(const std::string& prefix,
+                                             const OnListed& on_listed) override;
   Status remove(const std::string& name) override;
   Status remove_all(std::span<const std::string> names) override;
   Status make_bucket() override;
@@ -121,7 +122,8 @@ Error S3Bucket::unreadable(const Error& problem) {
                                         client_.place().shown_endpoint(), problem.message));
 }
 
-Result<std::vector<ObjectInfo>> S3Bucket::list_whole(const std::string& prefix) {
+Result<std::vector<ObjectInfo>> S3Bucket::list_whole(const std::string& prefix,
+                                                     const OnListed& on_listed) {
   std::vector<ObjectInfo> all;
   std::string token;
   bool is_whole = false;
@@ -133,6 +135,7 @@ Result<std::vector<ObjectInfo>> S3Bucket::list_whole(const std::string& prefix) 
     Result<S3ListPage> page = parse_s3_list(answer.body);
     if (!page) return unreadable(page.error());
     std::move(page->objects.begin(), page->objects.end(), std::back_inserter(all));
+    if (on_listed) on_listed(std::ssize(page->objects));
     is_whole = page->next.empty();
     if (is_whole || page->next == token) break;
     token = page->next;

@@ -118,8 +118,10 @@ TEST_F(S3StoreTest, NamesThatAreNoneHereAreListedOnlyWhenAskedFor) {
                   "<Contents><Key>ok</Key><Size>2</Size></Contents></ListBucketResult>");
   };
   EXPECT_THAT(bucket().list("").value(), ElementsAre(ObjectInfo{"ok", 2}));
-  EXPECT_THAT(list_whole(bucket(), "").value(),
+  int64_t told = 0;
+  EXPECT_THAT(list_whole(bucket(), "", [&told](int64_t more) { told += more; }).value(),
               ElementsAre(ObjectInfo{"a//b", 1}, ObjectInfo{"ok", 2}));
+  EXPECT_EQ(told, 2);
 }
 
 // Taken for whole, a part of a listing would let what is missing be written or removed anew.

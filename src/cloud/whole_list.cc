@@ -2,9 +2,10 @@
 
 namespace tern {
 
-Result<std::vector<ObjectInfo>> list_whole(ObjectStore& store, const std::string& prefix) {
+Result<std::vector<ObjectInfo>> list_whole(ObjectStore& store, const std::string& prefix,
+                                           const OnListed& on_listed) {
   auto* const cloud = dynamic_cast<WholeList*>(&store);
-  return cloud != nullptr ? cloud->list_whole(prefix) : store.list(prefix);
+  return cloud != nullptr ? cloud->list_whole(prefix, on_listed) : store.list(prefix);
 }
 
 Result<std::vector<ObjectInfo>> keep_our_names(Result<std::vector<ObjectInfo>> whole) {
