@@ -241,7 +241,8 @@ def measure_torchrun(args, ranks, kills):
                 first.append(time.time() - began)
                 if not kills:
                     continue
-                wait_for("all of torchrun", 60, lambda: len(list(steps.iterdir())) == ranks)
+                wait_for("all of torchrun", 60,
+                         lambda: len({line[3] for line in lines()}) == ranks)
                 pids = {int(line[3]) for line in lines()}
                 killed = time.time()
                 os.kill(random.choice(sorted(pids)), signal.SIGKILL)
